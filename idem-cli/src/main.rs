@@ -1,0 +1,2 @@
+//! The idem binary.
+fn main() {}

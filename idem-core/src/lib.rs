@@ -1,0 +1,3 @@
+//! idem's core.
+
+pub mod key;
