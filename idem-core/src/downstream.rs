@@ -16,6 +16,8 @@ use crate::key::{Key, Scope};
 use crate::seal::{SecretBytes, SecretError, SecretId};
 
 #[cfg(test)]
+mod tests;
+#[cfg(test)]
 mod vectors;
 
 /// The derivation that new records get, and the only one that this build knows.
@@ -154,11 +156,7 @@ impl DownstreamKeys {
     ///
     /// # Errors
     /// [`SecretError`] when it is too short or its id is taken.
-    pub fn with_secret(
-        self,
-        id: SecretId,
-        secret: impl AsRef<[u8]>,
-    ) -> Result<Self, SecretError> {
+    pub fn with_secret(self, id: SecretId, secret: impl AsRef<[u8]>) -> Result<Self, SecretError> {
         let mut keys = self.with_other_secret(id.clone(), secret)?;
         keys.current = Some(id);
         Ok(keys)
@@ -234,7 +232,9 @@ impl DownstreamKeys {
 #[non_exhaustive]
 pub enum DerivationError {
     /// A newer release made the record.
-    #[error("the record's downstream keys follow version {version}, which this build does not know")]
+    #[error(
+        "the record's downstream keys follow version {version}, which this build does not know"
+    )]
     UnknownVersion {
         /// The version that the record names.
         version: u8,

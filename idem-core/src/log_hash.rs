@@ -26,7 +26,7 @@ const DOMAIN: &[u8] = b"idem log hash 1";
 ///
 /// let hasher = KeyHasher::new("read from the service's settings")?;
 /// let (scope, key) = (Scope::new("acct_1")?, Key::new("order-7")?);
-/// assert_eq!(hasher.hash(&scope, &key).to_string(), "HASH");
+/// assert_eq!(hasher.hash(&scope, &key).to_string(), "2ff92493d03c0dbb");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]

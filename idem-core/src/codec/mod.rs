@@ -28,8 +28,8 @@ mod wire;
 
 pub use self::error::{CodecError, CodecErrorKind};
 pub use self::frame::FrameKind;
-pub(crate) use self::label::{check_graphic, check_text};
 pub use self::label::{Label, LabelError};
+pub(crate) use self::label::{check_graphic, check_text};
 
 use self::frame::Head;
 use self::wire::{Reader, Writer};

@@ -121,3 +121,76 @@ impl fmt::Debug for AesGcmSealer {
             .finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(id: &str) -> SecretId {
+        SecretId::new(id).unwrap()
+    }
+
+    fn hex(text: &str) -> Vec<u8> {
+        let digits = text.as_bytes().chunks(2).map(|two| std::str::from_utf8(two).unwrap());
+        digits.map(|two| u8::from_str_radix(two, 16).unwrap()).collect()
+    }
+
+    /// Test case 16 of the GCM specification that went to NIST.
+    #[test]
+    fn it_is_aes_256_gcm_laid_out_as_nonce_ciphertext_tag() {
+        let key = hex("feffe9928665731c6d6a8f9467308308feffe9928665731c6d6a8f9467308308");
+        let plain = hex(concat!(
+            "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a72",
+            "1c3c0c95956809532fcf0e2449a6b525b16aedf5aa0de657ba637b39",
+        ));
+        let associated = hex("feedfacedeadbeeffeedfacedeadbeefabaddad2");
+        let sealed = hex(concat!(
+            "cafebabefacedbaddecaf888",
+            "522dc1f099567d07f47f37a32a84427d643a8cdcbfe5c0c97598a2bd2555d1aa",
+            "8cb08e48590dbb3da7b08b1056828838c5f61e6393ba7a0abcc9f662",
+            "76fc6ece0f4e1768cddf8853bb2d551b",
+        ));
+        let sealer = AesGcmSealer::new(id("k"), key.as_slice().try_into().unwrap());
+        assert_eq!(sealer.open(&id("k"), &associated, &sealed).unwrap(), plain);
+    }
+
+    #[test]
+    fn every_seal_has_a_nonce_of_its_own() {
+        let sealer = AesGcmSealer::new(id("k"), &[1; 32]);
+        let nonces: std::collections::HashSet<_> = (0..1_000)
+            .map(|_| sealer.seal(b"", b"same").unwrap().bytes[..NONCE_BYTES].to_vec())
+            .collect();
+        assert_eq!(nonces.len(), 1_000);
+    }
+
+    #[test]
+    fn an_older_key_reads_and_does_not_write() {
+        let old = AesGcmSealer::new(id("1"), &[1; 32]);
+        let new = AesGcmSealer::new(id("2"), &[2; 32]).with_other_key(id("1"), &[1; 32]).unwrap();
+        let before = old.seal(b"a", b"plain").unwrap();
+        assert_eq!(new.open(&before.key_id, b"a", &before.bytes).unwrap(), b"plain");
+        let after = new.seal(b"a", b"plain").unwrap();
+        assert_eq!(after.key_id, id("2"));
+        let error = old.open(&after.key_id, b"a", &after.bytes).unwrap_err();
+        assert!(matches!(error, SealError::UnknownKeyId { key_id } if key_id == id("2")));
+    }
+
+    #[test]
+    fn too_short_a_box_is_an_error() {
+        let sealer = AesGcmSealer::new(id("k"), &[1; 32]);
+        for bytes in 0..NONCE_BYTES + TAG_BYTES {
+            let error = sealer.open(&id("k"), b"", &vec![0; bytes]).unwrap_err();
+            assert!(matches!(error, SealError::Authentication), "{bytes}: {error}");
+        }
+        let nothing = sealer.seal(b"", b"").unwrap();
+        assert!(sealer.open(&id("k"), b"", &nothing.bytes).unwrap().is_empty());
+    }
+
+    #[test]
+    fn an_id_is_used_once_and_debug_hides_the_keys() {
+        let sealer = AesGcmSealer::new(id("k"), &[123; 32]);
+        assert_eq!(format!("{sealer:?}"), r#"AesGcmSealer { current: "k", others: [] }"#);
+        let error = sealer.with_other_key(id("k"), &[2; 32]).unwrap_err();
+        assert_eq!(error, SecretError::RepeatedId { id: id("k") });
+    }
+}
