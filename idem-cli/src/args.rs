@@ -1,0 +1,34 @@
+//! The command line of `idem`.
+
+use clap::{Parser, Subcommand};
+
+use crate::network;
+
+/// Operations that are safe to retry: servers to try it with, and the operator's commands.
+#[derive(Debug, Parser)]
+#[command(name = "idem", version, arg_required_else_help = true)]
+#[command(after_help = crate::exit::HELP)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// One command of `idem`.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the card network that `serve` charges through, with a ledger of its own.
+    Network(network::Args),
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

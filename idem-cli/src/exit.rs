@@ -1,0 +1,122 @@
+//! How `idem` ends: one list of exit codes, and the failure that carries one.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+/// What the exit code of `idem` says to a script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Exit {
+    /// 0: done, and everything that was checked held.
+    Success,
+    /// 1: it ran, and an expectation or a check did not hold.
+    CheckFailed,
+    /// 2: the command line or an environment variable is wrong; nothing was done.
+    Usage,
+    /// 3: it could not start: a file, an address, a schema or a setting is not as it must be.
+    /// Trying again without a change does not help.
+    Setup,
+    /// 4: a store or a server could not be reached; nothing was done, and trying again may help.
+    Unavailable,
+    /// 5: a write may or may not have happened. Read the record back before trying again.
+    Unknown,
+}
+
+/// The exit codes as `idem help` prints them.
+pub const HELP: &str = "Exit codes:
+  0  done, and everything that was checked held
+  1  an expectation or a check failed
+  2  wrong use; nothing was done
+  3  could not start: a file, address, schema or setting is not as it must be
+  4  a store or server could not be reached; nothing was done
+  5  outcome unknown: a write may have happened; read it back";
+
+impl Exit {
+    /// The number that the operating system is given.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::CheckFailed => 1,
+            Self::Usage => 2,
+            Self::Setup => 3,
+            Self::Unavailable => 4,
+            Self::Unknown => 5,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+/// Why a command ended early, and the exit code that says so.
+#[derive(Debug)]
+pub struct Failure {
+    exit: Exit,
+    error: Box<dyn Error + Send + Sync>,
+}
+
+impl Failure {
+    /// A failure from the error that caused it.
+    pub fn new(exit: Exit, error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { exit, error: error.into() }
+    }
+
+    /// The exit code that goes with it.
+    pub fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    /// One line: the error and, after colons, what caused it.
+    pub fn message(&self) -> String {
+        let mut message = self.error.to_string();
+        let mut cause = self.error.source();
+        while let Some(error) = cause {
+            let _ = write!(message, ": {error}");
+            cause = error.source();
+        }
+        message
+    }
+
+    /// Writes the message to standard error. A closed standard error is no reason to panic.
+    pub fn report(&self) {
+        let _ = writeln!(std::io::stderr().lock(), "idem: {}", self.message());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot open the file")]
+    struct Outer(#[source] std::io::Error);
+
+    #[test]
+    fn the_message_names_every_cause() {
+        let failure = Failure::new(Exit::Setup, Outer(std::io::Error::other("disk on fire")));
+        assert_eq!(failure.message(), "cannot open the file: disk on fire");
+        assert_eq!(failure.exit().code(), 3);
+    }
+
+    #[test]
+    fn the_help_lists_every_code_once() {
+        let all = [
+            Exit::Success,
+            Exit::CheckFailed,
+            Exit::Usage,
+            Exit::Setup,
+            Exit::Unavailable,
+            Exit::Unknown,
+        ];
+        let lines: Vec<_> = HELP.lines().skip(1).collect();
+        assert_eq!(lines.len(), all.len());
+        for (exit, line) in all.into_iter().zip(lines) {
+            assert!(line.starts_with(&format!("  {}  ", exit.code())), "{line}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The parts of the `idem` binary. They are a library so that its tests and the benchmarks can
+//! use them; they are **not a stable API**.
+//!
+//! # Where things are
+//! | module | holds |
+//! |---|---|
+//! | [`args`] | the command line; each command keeps its own arguments beside its code |
+//! | [`exit`] | every exit code, in one place, and the failure that carries one |
+//! | [`duration`], [`size`] | how `500ms` and `64KiB` are read |
+//! | [`logging`] | logs, to standard error only |
+//! | [`listen`], [`shutdown`] | what every server command shares: the `listening on` line, draining, SIGTERM |
+//! | [`network`] | `idem network`: the card network, its ledger, its client, and starting it as a child |
+//!
+//! A new command is a module with an `Args` and a `run` that returns `Result<Exit, Failure>`, one
+//! variant in [`args::Command`], and one line in [`run`]. What the commands learn about store
+//! URLs (`memory:`, `sqlite:PATH`) belongs in one module, `backends`.
+
+pub mod args;
+pub mod duration;
+pub mod exit;
+pub mod listen;
+pub mod logging;
+pub mod network;
+pub mod shutdown;
+pub mod size;
+
+use std::ffi::OsString;
+
+use clap::Parser as _;
+
+use crate::args::{Cli, Command};
+use crate::exit::{Exit, Failure};
+
+/// Reads the command line, does what it says, and reports a failure on standard error.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage } else { Exit::Success };
+        }
+    };
+    let outcome = logging::start()
+        .map_err(|error| Failure::new(Exit::Usage, error))
+        .and_then(|()| dispatch(cli.command));
+    outcome.unwrap_or_else(|failure| {
+        failure.report();
+        failure.exit()
+    })
+}
+
+fn dispatch(command: Command) -> Result<Exit, Failure> {
+    match command {
+        Command::Network(args) => network::run(args),
+    }
+}

@@ -1,0 +1,4 @@
+//! What the tests of the binary share: processes that end with their test, and plain HTTP.
+
+pub(crate) mod http;
+pub(crate) mod process;
