@@ -15,10 +15,13 @@ use crate::codec::{Label, LabelError, check_text};
 use crate::key::{Key, Scope};
 use crate::seal::{SecretBytes, SecretError, SecretId};
 
+mod downstream_key;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod vectors;
+
+pub use self::downstream_key::DownstreamKey;
 
 /// The derivation that new records get, and the only one that this build knows.
 pub const DERIVATION_VERSION: u8 = 1;
@@ -245,57 +248,6 @@ pub enum DerivationError {
         /// The id that the record names.
         id: SecretId,
     },
-}
-
-/// A key to pass downstream: a UUID of version 8 (RFC 9562, section 5.8) as 36 lower-case
-/// characters, the one form that every common downstream takes.
-///
-/// `Debug` does not show it (R24); `Display` does.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct DownstreamKey(Box<str>);
-
-impl DownstreamKey {
-    /// The text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// The first 16 bytes, with the version and the variant set in their six bits.
-    fn from_digest(digest: &[u8; 32]) -> Self {
-        let mut high = [0; 8];
-        let mut low = [0; 8];
-        high.copy_from_slice(&digest[..8]);
-        low.copy_from_slice(&digest[8..16]);
-        let high = u64::from_be_bytes(high) & !0xf000 | 0x8000;
-        let low = u64::from_be_bytes(low) & !(0b11 << 62) | (0b10 << 62);
-        let text = format!(
-            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-            high >> 32,
-            (high >> 16) & 0xffff,
-            high & 0xffff,
-            low >> 48,
-            low & 0xffff_ffff_ffff,
-        );
-        Self(text.into())
-    }
-}
-
-impl AsRef<str> for DownstreamKey {
-    fn as_ref(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for DownstreamKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for DownstreamKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("DownstreamKey(…)")
-    }
 }
 
 /// Every part after its length in eight bytes, so that no two lists of parts join to one string.

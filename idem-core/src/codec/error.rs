@@ -50,7 +50,7 @@ pub enum CodecError {
         /// How many.
         bytes: usize,
     },
-    /// A value that no writer makes.
+    /// A value that no writer makes, such as a status of 600 or a count over its limit.
     #[error("the {part} is not one that is ever stored")]
     Malformed {
         /// What was being read.
@@ -59,7 +59,7 @@ pub enum CodecError {
     /// A name in it is one that no writer makes.
     #[error("a stored {0}")]
     Label(#[from] LabelError),
-    /// There is more than a frame may hold.
+    /// There is more to write than a frame may hold.
     #[error("over the limit of {limit} {what}")]
     OverLimit {
         /// What there is too much of.

@@ -5,7 +5,7 @@ use std::fmt;
 use bytes::Bytes;
 
 use super::error::CodecError;
-use super::wire::{Reader, Writer, check_frame_bytes};
+use super::wire::{Reader, Writer};
 use super::{FORMAT_VERSION, Sealed};
 use crate::key::{Key, Scope};
 use crate::seal::{Sealer, SecretId};
@@ -162,6 +162,5 @@ pub(super) fn open(
     (key_id, sealed): (&SecretId, &[u8]),
 ) -> Result<Reader, CodecError> {
     let payload = sealer.open(key_id, &head.associated(scope, key), sealed)?;
-    check_frame_bytes(payload.len())?;
-    Ok(Reader::new(payload.into()))
+    Reader::new(payload.into())
 }

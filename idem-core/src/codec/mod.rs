@@ -252,8 +252,7 @@ impl Codec {
         of: (&Scope, &Key),
         read: impl FnOnce(&mut Reader, &Head) -> Result<T, CodecError>,
     ) -> Result<T, CodecError> {
-        wire::check_frame_bytes(stored.len())?;
-        let mut reader = Reader::new(stored.0.clone());
+        let mut reader = Reader::new(stored.0.clone())?;
         let head = Head::read(&mut reader)?;
         if head.kind != expected {
             return Err(CodecError::WrongKind { expected, found: head.kind });

@@ -25,7 +25,7 @@ pub(super) fn write(writer: &mut Writer, progress: &Progress) -> Result<(), Code
 }
 
 pub(super) fn read(reader: &mut Reader) -> Result<Progress, CodecError> {
-    let count = reader.count(MAX_STEPS, "steps", "steps")?;
+    let count = reader.count(MAX_STEPS, "list of steps")?;
     let mut steps = Vec::new();
     for _ in 0..count {
         let name = reader.text("step name")?;

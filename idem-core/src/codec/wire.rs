@@ -77,6 +77,7 @@ impl Writer {
         Ok(())
     }
 
+    /// A count of at most `limit`.
     pub(super) fn count(
         &mut self,
         count: usize,
@@ -97,8 +98,12 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub(super) fn new(payload: Bytes) -> Self {
-        Self { rest: payload }
+    /// A reader of no more than a frame may be.
+    pub(super) fn new(bytes: Bytes) -> Result<Self, CodecError> {
+        if bytes.len() > MAX_FRAME_BYTES {
+            return Err(CodecError::Malformed { part: "length" });
+        }
+        Ok(Self { rest: bytes })
     }
 
     /// This many bytes as they are.
@@ -155,7 +160,7 @@ impl Reader {
 
     /// A count, and a name and a value for each.
     pub(super) fn fields(&mut self, part: &'static str) -> Result<Fields, CodecError> {
-        let count = self.count(MAX_FIELDS, "header or trailer fields", part)?;
+        let count = self.count(MAX_FIELDS, part)?;
         let mut fields = Fields::new();
         for _ in 0..count {
             fields.push((self.bytes(part)?, self.bytes(part)?));
@@ -163,14 +168,10 @@ impl Reader {
         Ok(fields)
     }
 
-    pub(super) fn count(
-        &mut self,
-        limit: usize,
-        what: &'static str,
-        part: &'static str,
-    ) -> Result<usize, CodecError> {
+    /// A count of at most `limit`.
+    pub(super) fn count(&mut self, limit: usize, part: &'static str) -> Result<usize, CodecError> {
         match self.word(part)? as usize {
-            count if count > limit => Err(CodecError::OverLimit { what, limit }),
+            count if count > limit => Err(CodecError::Malformed { part }),
             count => Ok(count),
         }
     }
@@ -190,7 +191,7 @@ impl Reader {
 }
 
 /// Refuses what is longer than a frame may be, and so keeps every length within four bytes.
-pub(super) fn check_frame_bytes(bytes: usize) -> Result<(), CodecError> {
+fn check_frame_bytes(bytes: usize) -> Result<(), CodecError> {
     if bytes > MAX_FRAME_BYTES {
         return Err(CodecError::OverLimit { what: "bytes in a frame", limit: MAX_FRAME_BYTES });
     }

@@ -91,12 +91,9 @@ fn a_namespace_is_never_empty() {
 }
 
 #[test]
-fn debug_hides_secrets_and_keys() {
+fn debug_hides_secrets() {
     let keys = keys().with_secret(id("1"), b"hunter2-hunter2-hunter2-hunter2-").unwrap();
     let derivation = keys.derivation();
     let shown = format!("{keys:?} {derivation:?}");
     assert!(!shown.contains("hunter2") && !shown.contains("104, 117"), "{shown}");
-    let text = key(&keys, &derivation).unwrap();
-    let key = DownstreamKey(text.clone().into());
-    assert!(!format!("{key:?}").contains(&text[..8]));
 }

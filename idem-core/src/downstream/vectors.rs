@@ -124,6 +124,16 @@ fn vectors() -> Vec<(&'static str, Case)> {
                 ..secret()
             },
         ),
+        (
+            "5f198099-dc61-8e06-a23a-c5a30df5c432",
+            Case {
+                scope: "Acct_1 ".into(),
+                key: b" Order-7 ".to_vec(),
+                operation: " Charges.create ".into(),
+                step: " Charge ".into(),
+                ..plain()
+            },
+        ),
     ]
 }
 

@@ -139,8 +139,8 @@ fn a_length_or_a_count_that_a_frame_only_claims_is_an_error() {
     for (kind, parts) in cases {
         let bytes = parts.concat();
         let error = decode(kind, &codec, &bytes).unwrap_err();
-        let fits = matches!(error, CodecError::Truncated { .. } | CodecError::OverLimit { .. });
-        assert!(fits, "{bytes:?}: {error}");
+        let fits = matches!(error, CodecError::Truncated { .. } | CodecError::Malformed { .. });
+        assert!(fits && error.kind() == CodecErrorKind::Corrupt, "{bytes:?}: {error}");
     }
 }
 
@@ -172,10 +172,33 @@ fn values_that_no_writer_makes_are_refused() {
 }
 
 #[test]
+fn more_fields_or_steps_than_a_writer_may_write_are_refused() {
+    let codec = Codec::new();
+    let count = |count: usize| (count as u32).to_be_bytes();
+    let reply = |fields: usize| {
+        let around = [&[1, 1, 0, 0, 204][..], &count(fields)].concat();
+        [around, vec![0; 8 * fields], vec![0; 5]].concat()
+    };
+    assert!(decode(FrameKind::Reply, &codec, &reply(MAX_FIELDS)).is_ok());
+    let progress = |steps: usize| {
+        let step = |at: usize| [&[0, 0, 0, 4][..], format!("{at:04}").as_bytes(), &[0; 5]].concat();
+        [&[1, 3, 0][..], &count(steps), &(0..steps).flat_map(step).collect::<Vec<_>>()].concat()
+    };
+    let most = crate::progress::MAX_STEPS;
+    assert!(decode(FrameKind::Progress, &codec, &progress(most)).is_ok());
+    for (kind, bytes) in
+        [(FrameKind::Reply, reply(MAX_FIELDS + 1)), (FrameKind::Progress, progress(most + 1))]
+    {
+        let error = decode(kind, &codec, &bytes).unwrap_err();
+        assert!(matches!(error, CodecError::Malformed { .. }), "{kind}: {error}");
+    }
+}
+
+#[test]
 fn a_frame_over_the_limit_is_refused_unread() {
     let stored = Sealed::from_bytes(vec![1; MAX_FRAME_BYTES + 1]);
     let error = Codec::new().decode_reply(&stored, &scope(), &key()).unwrap_err();
-    assert!(matches!(error, CodecError::OverLimit { .. }), "{error}");
+    assert!(matches!(error, CodecError::Malformed { part: "length" }), "{error}");
 }
 
 #[test]
