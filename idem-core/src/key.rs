@@ -181,10 +181,7 @@ mod tests {
         assert_eq!(Key::new("").unwrap_err().fault, NameFault::Empty);
         assert!(Key::new("k").is_ok());
         assert!(Key::new("k".repeat(255)).is_ok());
-        assert_eq!(
-            Key::new("k".repeat(256)).unwrap_err().fault,
-            NameFault::TooLong { bytes: 256 }
-        );
+        assert_eq!(Key::new("k".repeat(256)).unwrap_err().fault, NameFault::TooLong { bytes: 256 });
         assert_eq!(Scope::new("").unwrap_err().fault, NameFault::Empty);
         assert_eq!(
             Scope::new("é".repeat(128)).unwrap_err().fault,

@@ -124,6 +124,7 @@ fn vectors() -> Vec<(&'static str, Case)> {
                 ..secret()
             },
         ),
+        ("c7ee586a-14f4-8e15-b9c2-ffc7d23584b5", Case { scheme: 0, digest: [0; 32], ..plain() }),
         (
             "5f198099-dc61-8e06-a23a-c5a30df5c432",
             Case {

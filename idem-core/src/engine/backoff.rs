@@ -1,0 +1,43 @@
+//! Bounded retries of the engine's own store calls, with full jitter.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+const BASE: Duration = Duration::from_millis(20);
+const CAP: Duration = Duration::from_secs(1);
+
+/// Sleeps `random(0, min(cap, base * 2^n))` between tries, and never past a deadline.
+pub(super) struct Backoff {
+    tries: u32,
+    deadline: Instant,
+}
+
+impl Backoff {
+    pub(super) fn until(deadline: Instant) -> Self {
+        Self { tries: 0, deadline }
+    }
+
+    pub(super) fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Waits before the next try; `false` when there is no time for one.
+    pub(super) async fn wait(&mut self) -> bool {
+        let ceiling = CAP.min(BASE.saturating_mul(1 << self.tries.min(16)));
+        self.tries += 1;
+        let wake = Instant::now() + random_up_to(ceiling);
+        if wake >= self.deadline {
+            return false;
+        }
+        sleep_until(wake).await;
+        true
+    }
+}
+
+/// A uniformly random duration from zero to `ceiling`, both included.
+pub(super) fn random_up_to(ceiling: Duration) -> Duration {
+    let span = u64::try_from(ceiling.as_micros()).unwrap_or(u64::MAX).saturating_add(1);
+    // Without randomness the longest sleep is the careful one.
+    getrandom::u64().map_or(ceiling, |random| Duration::from_micros(random % span))
+}

@@ -1,0 +1,73 @@
+//! Resuming work whose client is gone (R15, R26, R27).
+
+use std::sync::Arc;
+
+use crate::claim::Takeover;
+use crate::engine::claiming::Asked;
+use crate::engine::outcome::{Answer, RunError};
+use crate::engine::run::RunResult;
+use crate::engine::{BoxHandler, Engine};
+use crate::fingerprint::Fingerprints;
+use crate::operation::OnUnknown;
+use crate::record::Observed;
+
+impl Engine {
+    /// Takes over a lapsed record that was listed, and runs the handler that is registered for
+    /// its operation on the stored input. It never inserts: work that nobody asks for any more
+    /// is not started (R2).
+    ///
+    /// # Errors
+    /// [`RunError::NothingToResume`] when it never began, or has changed since it was listed;
+    /// [`RunError::Held`] when the operation's policy forbids it: held, too many attempts, or too
+    /// old; [`RunError::NotResumable`] when no handler or no input is there; and those of
+    /// [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    /// As [`run`](Self::run).
+    pub async fn resume(&self, lapsed: &Observed) -> RunResult {
+        let record = &lapsed.record;
+        if record.recovery().is_none() || lapsed.lapsed_for().is_none() {
+            return Err(RunError::NothingToResume);
+        }
+        let (operation, handler) = self
+            .shared
+            .registry
+            .get(&record.operation)
+            .ok_or(RunError::NotResumable { detail: "no handler is registered for it" })?;
+        let held = operation.on_unknown() == OnUnknown::Hold
+            || record.attempt >= operation.attempts()
+            || operation.resumable_until().is_some_and(|limit| lapsed.age() >= limit);
+        if held {
+            return Err(RunError::Held { attempt: record.attempt });
+        }
+        let Some(sealed) = &record.input else {
+            return Err(RunError::NotResumable { detail: "no input was stored" });
+        };
+        let stored = self
+            .codec()
+            .decode_input(sealed, &record.scope, &record.key)
+            .map_err(RunError::Corrupt)?;
+        if stored.input.is_none() {
+            return Err(RunError::NotResumable { detail: "no input was stored" });
+        }
+        let asked = Asked {
+            operation: operation.clone(),
+            scope: record.scope.clone(),
+            key: record.key.clone(),
+            fingerprints: Fingerprints::from(record.fingerprint),
+            input: None,
+            takeover: Takeover::Only {
+                incarnation: record.incarnation,
+                attempt: record.attempt,
+                // Judged again inside the claim: a takeover that may not go on would only fence
+                // out the holder.
+                younger_than: operation.resumable_until(),
+            },
+        };
+        let handler = Arc::clone(handler);
+        let handler: BoxHandler = Box::new(move |execution| {
+            Box::pin(async move { handler(execution).await.map(Answer::from) })
+        });
+        self.submit(asked, None, handler).await
+    }
+}

@@ -1,0 +1,313 @@
+//! One execution from claim to reply. It runs in a task of its own, whoever goes away (R12).
+
+use std::any::Any;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
+
+use crate::claim::{Acquired, Claimed, Lapsed, Replay};
+use crate::downstream::Derivation;
+use crate::engine::claiming::{Asked, ClaimFailure, claim};
+use crate::engine::execution::{Execution, Inner};
+use crate::engine::failure::{Failure, FailureKind};
+use crate::engine::lease::{LeaseState, beat};
+use crate::engine::local::{LocalState, Phase};
+use crate::engine::outcome::{Answer, How, Outcome, RunError};
+use crate::engine::settle;
+use crate::engine::steps::Standing;
+use crate::engine::{BoxHandler, Engine};
+use crate::fingerprint::Fingerprint;
+use crate::input::Input;
+use crate::operation::{Begun, StoreDown};
+use crate::progress::Progress;
+use crate::reply::StoredReply;
+
+/// The result of a run.
+pub(super) type RunResult = Result<Outcome, RunError>;
+
+/// Whom to tell. Told once: what comes later changes nothing for the caller.
+pub(super) struct Caller(pub(super) Option<oneshot::Sender<RunResult>>);
+
+impl Caller {
+    pub(super) fn tell(&mut self, result: RunResult) {
+        if let Some(caller) = self.0.take() {
+            // The caller may have gone away; the work is done and stored all the same.
+            let _ = caller.send(result);
+        }
+    }
+}
+
+/// What a run starts from.
+pub(super) struct Run {
+    pub(super) engine: Engine,
+    pub(super) asked: Asked,
+    /// The caller's input, for the handler when it is not stored.
+    pub(super) input: Option<Input>,
+    pub(super) handler: BoxHandler,
+}
+
+impl Run {
+    pub(super) async fn go(self, mut caller: Caller) {
+        match claim(self.engine.store(), &self.asked).await {
+            Ok((Claimed::Acquired(acquired), sent)) => self.execute(acquired, sent, caller).await,
+            Ok((claimed, _)) => caller.tell(self.engine.answer_claim(&self.asked, claimed)),
+            Err(failure) => self.without_store(failure, caller).await,
+        }
+    }
+
+    async fn execute(self, acquired: Acquired, sent: Instant, mut caller: Caller) {
+        let fence = acquired.fence.clone();
+        if acquired.replaced {
+            tracing::info!(
+                operation = %self.asked.operation.name(),
+                "a lapsed claim of another request that never began was replaced"
+            );
+        }
+        let execution = match self.engine.execution(&self.asked, self.input, acquired, sent) {
+            Ok(execution) => execution,
+            Err(error) => {
+                // Nothing runs on what cannot be read; others may look at it at once.
+                let _ = self.engine.store().renew(&fence, Duration::ZERO).await;
+                return caller.tell(Err(error));
+            }
+        };
+        tracing::debug!(
+            operation = %self.asked.operation.name(),
+            key_hash = %execution.key_hash(),
+            attempt = fence.attempt,
+            "executing"
+        );
+        let heartbeat = AbortOnDrop(tokio::spawn(beat(execution.clone(), fence.clone())));
+        let ended = if self.asked.operation.begun() == Begun::BeforeHandler {
+            match execution.begin().await {
+                Ok(()) => supervise(&execution, self.handler).await,
+                Err(failure) => Ended::NotStarted(failure),
+            }
+        } else {
+            supervise(&execution, self.handler).await
+        };
+        settle::settle(&execution, &fence, ended, &mut caller).await;
+        drop(heartbeat);
+    }
+
+    /// The store is down (R18).
+    async fn without_store(self, failure: ClaimFailure, mut caller: Caller) {
+        let open = self.asked.operation.store_down() == StoreDown::RunWithoutProtection;
+        let never_left = !failure.may_be_applied && failure.error.kind().is_transient();
+        if !(open && never_left) {
+            return caller.tell(Err(RunError::Store(failure.error)));
+        }
+        tracing::warn!(
+            operation = %self.asked.operation.name(),
+            error = %failure.error,
+            "the store is down; running WITHOUT PROTECTION against duplicates"
+        );
+        let execution = self.engine.unprotected(&self.asked, self.input);
+        let result = match supervise(&execution, self.handler).await {
+            Ended::Answered(answer) => Ok(answer.reply),
+            Ended::Failed(Failure { kind: FailureKind::Rejected(reply) }) => Ok(reply),
+            _ => Err(RunError::Unknown),
+        };
+        caller.tell(result.map(|reply| Outcome {
+            reply,
+            how: How::Unprotected,
+            stored: false,
+            attempt: 0,
+            lifetime: Some(Duration::ZERO),
+        }));
+    }
+}
+
+impl Engine {
+    /// What a caller is told that did not win the claim.
+    pub(super) fn answer_claim(&self, asked: &Asked, claimed: Claimed) -> RunResult {
+        match claimed {
+            Claimed::Completed(replay) => self.replay(asked, &replay),
+            Claimed::InProgress { remaining } => {
+                Err(RunError::InProgress { retry_after: remaining })
+            }
+            Claimed::Lapsed(Lapsed { attempt, .. }) => Err(RunError::Held { attempt }),
+            Claimed::Mismatch { completed } => Err(RunError::Mismatch { completed }),
+            Claimed::Gone => Err(RunError::NothingToResume),
+            Claimed::Acquired(_) => unreachable!("a claim that was won is executed"),
+        }
+    }
+
+    pub(super) fn replay(&self, asked: &Asked, replay: &Replay) -> RunResult {
+        let stored = self
+            .codec()
+            .decode_reply(&replay.reply, &asked.scope, &asked.key)
+            .map_err(RunError::Corrupt)?;
+        let longest = asked.operation.max_run_time();
+        match stored {
+            StoredReply::Full(reply) => Ok(Outcome {
+                reply,
+                how: How::Replayed,
+                stored: true,
+                attempt: replay.fence.attempt,
+                lifetime: replay.expires_in.map(|left| left.saturating_sub(longest)),
+            }),
+            StoredReply::Tombstone(tombstone) => {
+                Err(RunError::ReplyNotKept { status: tombstone.status() })
+            }
+        }
+    }
+
+    /// What a handler gets for a claim that was won.
+    pub(super) fn execution(
+        &self,
+        asked: &Asked,
+        input: Option<Input>,
+        acquired: Acquired,
+        sent: Instant,
+    ) -> Result<Execution, RunError> {
+        let (scope, key) = (&asked.scope, &asked.key);
+        let (derivation, stored_input) = match &acquired.input {
+            Some(sealed) => {
+                let stored =
+                    self.codec().decode_input(sealed, scope, key).map_err(RunError::Corrupt)?;
+                (stored.derivation, stored.input)
+            }
+            None => (self.downstream_keys().derivation(), None),
+        };
+        let standing = match &acquired.recovery {
+            Some(recovery) => {
+                let progress = self
+                    .codec()
+                    .decode_progress(&recovery.payload, scope, key)
+                    .map_err(RunError::Corrupt)?;
+                Standing { number: recovery.number, progress }
+            }
+            None => Standing { number: 0, progress: Progress::begun() },
+        };
+        let lease = LeaseState::held_until(sent + acquired.lease);
+        Ok(Execution {
+            inner: Arc::new(Inner {
+                engine: self.clone(),
+                operation: asked.operation.clone(),
+                scope: scope.clone(),
+                key: key.clone(),
+                fence: Some(acquired.fence),
+                fingerprint: acquired.fingerprint,
+                derivation,
+                input: stored_input.or(input),
+                age_at_start: acquired.age,
+                started: sent,
+                lease,
+                standing: Arc::new(tokio::sync::Mutex::new(standing)),
+                asked_downstream: AtomicBool::new(false),
+                local: Mutex::new(LocalState::new(Phase::Idle)),
+                local_open: watch::Sender::new(false),
+            }),
+        })
+    }
+
+    fn unprotected(&self, asked: &Asked, input: Option<Input>) -> Execution {
+        let derivation: Derivation = self.downstream_keys().derivation();
+        let now = Instant::now();
+        Execution {
+            inner: Arc::new(Inner {
+                engine: self.clone(),
+                operation: asked.operation.clone(),
+                scope: asked.scope.clone(),
+                key: asked.key.clone(),
+                fence: None,
+                fingerprint: Fingerprint::not_compared(),
+                derivation,
+                input,
+                age_at_start: Duration::ZERO,
+                started: now,
+                lease: LeaseState::held_until(now),
+                standing: Arc::new(tokio::sync::Mutex::new(Standing {
+                    number: 0,
+                    progress: Progress::begun(),
+                })),
+                asked_downstream: AtomicBool::new(false),
+                local: Mutex::new(LocalState::new(Phase::Idle)),
+                local_open: watch::Sender::new(false),
+            }),
+        }
+    }
+}
+
+/// How a handler ended.
+pub(super) enum Ended {
+    /// It never started: "begun" could not be written.
+    NotStarted(Failure),
+    /// With an answer.
+    Answered(Answer),
+    /// With a failure.
+    Failed(Failure),
+    /// It panicked.
+    Panicked,
+    /// Its transaction was open for too long, and it was dropped.
+    TransactionTooLong,
+}
+
+/// Runs the handler in a task of its own, and drops it when its transaction is open for too long.
+pub(super) async fn supervise(execution: &Execution, handler: BoxHandler) -> Ended {
+    let mut task = tokio::spawn(tracing::Instrument::in_current_span(handler(execution.clone())));
+    let joined = tokio::select! {
+        joined = &mut task => joined,
+        () = transaction_over_limit(execution) => {
+            task.abort();
+            let joined = (&mut task).await;
+            if joined.is_err() {
+                return Ended::TransactionTooLong;
+            }
+            joined
+        }
+    };
+    match joined {
+        Ok(Ok(answer)) => Ended::Answered(answer),
+        Ok(Err(failure)) => Ended::Failed(failure),
+        Err(error) => {
+            tracing::error!(
+                key_hash = %execution.key_hash(),
+                reason = panic_text(error),
+                "the handler panicked"
+            );
+            Ended::Panicked
+        }
+    }
+}
+
+async fn transaction_over_limit(execution: &Execution) {
+    let limit = execution.inner.operation.transaction_limit();
+    let mut open = execution.inner.local_open.subscribe();
+    loop {
+        // The sender lives as long as the execution.
+        let _ = open.wait_for(|open| *open).await;
+        if timeout(limit, open.wait_for(|open| !*open)).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn panic_text(error: tokio::task::JoinError) -> &'static str {
+    // The text itself may hold a secret; the panic hook has shown it where it may be shown.
+    match error.try_into_panic() {
+        Ok(panic) if (*panic).is::<&'static str>() || panic.is::<String>() => "with a message",
+        Ok(_) => "with a value",
+        Err(_) => "cancelled",
+    }
+}
+
+/// Ends a task with its owner.
+pub(super) struct AbortOnDrop(JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// For the one-commit form: the same execution, with the transaction that holds its claim.
+pub(super) fn put_slot(execution: &Execution, slot: Box<dyn Any + Send>) {
+    execution.lock_local().phase = Phase::Slot(slot);
+    execution.inner.local_open.send_replace(true);
+}

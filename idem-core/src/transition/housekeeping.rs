@@ -1,0 +1,31 @@
+//! Which records the reconciler, the sweeper and `forget` may touch.
+
+use crate::record::{Record, State};
+use crate::time::Timestamp;
+
+/// Whether its lease is over: what `lapsed` lists.
+pub fn is_lapsed(record: &Record, now: Timestamp) -> bool {
+    matches!(record.state, State::InProgress { locked_until, .. } if locked_until <= now)
+}
+
+/// Whether a sweep may delete it (R10): an expired reply, or a lapsed record that marks begun,
+/// did not begin, and has outlived its retention. Other work in progress is never swept.
+pub fn is_sweepable(record: &Record, now: Timestamp) -> bool {
+    match &record.state {
+        State::Completed { expires_at, .. } => expires_at.is_some_and(|at| at <= now),
+        State::InProgress { recovery, .. } => {
+            record.marks_begun
+                && recovery.is_none()
+                && is_lapsed(record, now)
+                && record
+                    .retention
+                    .total()
+                    .is_some_and(|total| record.created_at.after(total) <= now)
+        }
+    }
+}
+
+/// Whether forgetting its scope deletes it: everything but what is in progress, lapsed or not.
+pub fn is_forgettable(record: &Record) -> bool {
+    matches!(record.state, State::Completed { .. })
+}
