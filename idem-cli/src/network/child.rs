@@ -116,7 +116,7 @@ impl NetworkProcess {
             Ok(line) => line.map_err(ChildError::Lost)?,
             Err(_) => {
                 let _ = child.kill().await;
-                return Err(ChildError::Silent { waited: limit, said: stderr.to_the_end().await });
+                return Err(ChildError::Silent { waited: limit, said: stderr.into_text().await });
             }
         };
         match url(&line) {
@@ -165,7 +165,7 @@ async fn failed_start(mut child: Child, line: &[u8], stderr: Stderr) -> ChildErr
             Err(error) => Err(error),
         },
     };
-    let said = stderr.to_the_end().await;
+    let said = stderr.into_text().await;
     match status {
         Ok(status) if silent => ChildError::Ended { status, said },
         Ok(_) => ChildError::FirstLine { said },
@@ -205,7 +205,7 @@ impl Stderr {
     }
 
     /// What the child said last, when it has ended. Its own children may still hold the pipe.
-    async fn to_the_end(self) -> String {
+    async fn into_text(self) -> String {
         let _ = tokio::time::timeout(END_LIMIT, self.forwarding).await;
         let said = self.said.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         String::from_utf8_lossy(&said).trim().to_owned()

@@ -23,7 +23,10 @@ async fn scripted(reply: Vec<u8>) -> (String, tokio::task::JoinHandle<String>) {
     let server = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
         let mut call = Vec::new();
-        while !call.ends_with(b"}") && !(call.starts_with(b"GET") && call.ends_with(b"\r\n\r\n")) {
+        let is_whole = |call: &[u8]| {
+            call.ends_with(b"}") || call.starts_with(b"GET") && call.ends_with(b"\r\n\r\n")
+        };
+        while !is_whole(&call) {
             let read = stream.read_buf(&mut call).await.unwrap();
             assert!(read > 0, "the client hung up");
         }

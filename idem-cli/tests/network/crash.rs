@@ -94,6 +94,8 @@ fn a_torn_last_line_is_cut_off_with_a_warning() {
     assert_eq!(totals(network.address), (2, 1, 0));
     charged(network.address, &key(2), 500);
     assert_eq!(totals(network.address), (3, 2, 0));
+    network.process.kill();
+    assert_eq!(totals(bench.start(&[]).address), (3, 2, 0));
 }
 
 #[test]
