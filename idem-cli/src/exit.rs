@@ -1,7 +1,6 @@
 //! How `idem` ends: one list of exit codes, and the failure that carries one.
 
 use std::error::Error;
-use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -76,7 +75,11 @@ impl Failure {
         let mut message = self.error.to_string();
         let mut cause = self.error.source();
         while let Some(error) = cause {
-            let _ = write!(message, ": {error}");
+            let text = error.to_string();
+            // Some errors already end with the text of what caused them.
+            if !message.ends_with(&text) {
+                message = format!("{message}: {text}");
+            }
             cause = error.source();
         }
         message
@@ -101,6 +104,16 @@ mod tests {
         let failure = Failure::new(Exit::Setup, Outer(std::io::Error::other("disk on fire")));
         assert_eq!(failure.message(), "cannot open the file: disk on fire");
         assert_eq!(failure.exit().code(), 3);
+    }
+
+    #[test]
+    fn a_cause_that_is_already_told_is_not_told_twice() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("cannot start: {0}")]
+        struct Telling(#[source] std::io::Error);
+
+        let failure = Failure::new(Exit::Setup, Telling(std::io::Error::other("no luck")));
+        assert_eq!(failure.message(), "cannot start: no luck");
     }
 
     #[test]
