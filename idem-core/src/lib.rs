@@ -19,6 +19,7 @@ pub mod log_hash;
 pub mod memory;
 pub mod operation;
 pub mod outbox;
+pub mod preflight;
 pub mod progress;
 pub mod record;
 pub mod reply;
