@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::network;
+use crate::{network, operator};
 
 /// Operations that are safe to retry: servers to try it with, and the operator's commands.
 #[derive(Debug, Parser)]
@@ -19,6 +19,20 @@ pub struct Cli {
 pub enum Command {
     /// Run the card network that `serve` charges through, with a ledger of its own.
     Network(network::Args),
+    /// Count the records by what they are.
+    Stats(operator::StatsArgs),
+    /// List records by scope and key.
+    List(operator::ListArgs),
+    /// Show one record: who holds it, what it has done, what it answered.
+    Inspect(operator::InspectArgs),
+    /// List the records whose lease is over, the longest first.
+    Stuck(operator::StuckArgs),
+    /// Delete expired records in small batches.
+    Sweep(operator::SweepArgs),
+    /// Create the store's tables, or bring them up to date.
+    Migrate(operator::MigrateArgs),
+    /// Check the store's settings, and say what to change.
+    Preflight(operator::PreflightArgs),
 }
 
 #[cfg(test)]

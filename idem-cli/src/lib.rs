@@ -9,18 +9,21 @@
 //! | [`duration`], [`size`] | how `500ms` and `64KiB` are read |
 //! | [`logging`] | logs, to standard error only |
 //! | [`listen`], [`shutdown`] | what every server command shares: the `listening on` line, draining, SIGTERM |
+//! | [`backends`] | the one place where backends register their store URLs |
+//! | [`operator`] | `stats`, `list`, `inspect`, `stuck`, `sweep`, `migrate`, `preflight` |
 //! | [`network`] | `idem network`: the card network, its ledger, its client, and starting it as a child |
 //!
 //! A new command is a module with an `Args` and a `run` that returns `Result<Exit, Failure>`, one
-//! variant in [`args::Command`], and one line in [`run`]. What the commands learn about store
-//! URLs (`memory:`, `sqlite:PATH`) belongs in one module, `backends`.
+//! variant in [`args::Command`], and one line in [`run`].
 
 pub mod args;
+pub mod backends;
 pub mod duration;
 pub mod exit;
 pub mod listen;
 pub mod logging;
 pub mod network;
+pub mod operator;
 pub mod shutdown;
 pub mod size;
 
@@ -52,5 +55,12 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
 fn dispatch(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Network(args) => network::run(args),
+        Command::Stats(args) => operator::run_stats(args),
+        Command::List(args) => operator::run_list(args),
+        Command::Inspect(args) => operator::run_inspect(args),
+        Command::Stuck(args) => operator::run_stuck(args),
+        Command::Sweep(args) => operator::run_sweep(args),
+        Command::Migrate(args) => operator::run_migrate(args),
+        Command::Preflight(args) => operator::run_preflight(args),
     }
 }

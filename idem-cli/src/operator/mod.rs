@@ -1,0 +1,88 @@
+//! The operator's commands: what is in a store, what is stuck, and looking after it.
+
+mod age;
+mod inspect;
+mod list;
+mod migrate;
+mod preflight;
+mod show;
+mod stats;
+mod stuck;
+mod sweep;
+mod table;
+mod text;
+
+use std::io::Write as _;
+
+use serde_json::Value;
+
+use crate::backends::{self, Intent, Opened};
+use crate::exit::{Exit, Failure};
+
+pub use inspect::Args as InspectArgs;
+pub use list::Args as ListArgs;
+pub use migrate::Args as MigrateArgs;
+pub use preflight::Args as PreflightArgs;
+pub use stats::Args as StatsArgs;
+pub use stuck::Args as StuckArgs;
+pub use sweep::Args as SweepArgs;
+
+/// Which store, and in which form to answer: the same on every operator's command.
+#[derive(Debug, clap::Args)]
+pub struct StoreArgs {
+    /// The store: sqlite:PATH.
+    #[arg(long, value_name = "URL", env = "IDEM_STORE", hide_env_values = true)]
+    pub store: String,
+
+    /// Answer in JSON, for scripts.
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl StoreArgs {
+    async fn open(&self, intent: Intent) -> Result<Opened, Failure> {
+        backends::open(&self.store, intent).await
+    }
+}
+
+macro_rules! commands {
+    ($($run:ident: $module:ident),* $(,)?) => {$(
+        #[doc = concat!("Runs `idem ", stringify!($module), "`.")]
+        ///
+        /// # Errors
+        /// [`Failure`] carries the exit code.
+        pub fn $run(args: $module::Args) -> Result<Exit, Failure> {
+            block_on($module::run(args))
+        }
+    )*};
+}
+
+commands! {
+    run_stats: stats,
+    run_list: list,
+    run_inspect: inspect,
+    run_stuck: stuck,
+    run_sweep: sweep,
+    run_migrate: migrate,
+    run_preflight: preflight,
+}
+
+fn block_on(command: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Setup, error))?
+        .block_on(command)
+}
+
+/// Writes to standard output. A reader that has gone away, such as `head`, ends the command.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|error| Failure::new(Exit::Setup, error))
+}
+
+fn print_json(value: &Value) -> Result<(), Failure> {
+    print(&format!("{value:#}\n"))
+}

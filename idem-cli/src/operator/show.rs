@@ -1,0 +1,93 @@
+//! A record as the operator's commands show it: never its reply, its input or its results.
+
+use idem_core::record::{Observed, State};
+use serde_json::{Value, json};
+
+use super::age::short;
+use super::text::escape;
+
+/// What a record's state is called here.
+pub(super) fn state_name(observed: &Observed) -> &'static str {
+    match &observed.record.state {
+        State::Completed { .. } => "completed",
+        State::InProgress { .. } if observed.lapsed_for().is_none() => "live",
+        State::InProgress { recovery: Some(_), .. } => "stuck",
+        State::InProgress { recovery: None, .. } if observed.record.marks_begun => {
+            "lapsed, not begun"
+        }
+        State::InProgress { .. } => "lapsed",
+    }
+}
+
+/// What the time says: how long the lease runs, how long ago it ended, how long the reply is kept.
+pub(super) fn timing(observed: &Observed) -> String {
+    match &observed.record.state {
+        State::InProgress { locked_until, .. } => match observed.lapsed_for() {
+            Some(since) => format!("lease over for {}", short(since)),
+            None => format!("lease for {}", short(locked_until.since(observed.now))),
+        },
+        State::Completed { expires_at: Some(at), .. } => {
+            format!("kept for {}", short(at.since(observed.now)))
+        }
+        State::Completed { expires_at: None, .. } => "kept for ever".into(),
+    }
+}
+
+/// A record for a script.
+pub(super) fn to_json(observed: &Observed) -> Value {
+    let record = &observed.record;
+    let mut shown = json!({
+        "scope": record.scope.as_str(),
+        "key": escape(record.key.as_bytes()),
+        "operation": record.operation.as_str(),
+        "state": state_name(observed),
+        "attempt": record.attempt,
+        "age_ms": millis(observed.age()),
+        "marks_begun": record.marks_begun,
+        "incarnation": hex(record.incarnation.as_bytes()),
+        "retention_ms": record.retention.total().map(millis),
+    });
+    let more = match &record.state {
+        State::InProgress { locked_until, given_up, recovery } => json!({
+            "lease_ms": millis(locked_until.since(observed.now)),
+            "lapsed_ms": observed.lapsed_for().map(millis),
+            "given_up": given_up,
+            "recovery_point": recovery.as_ref().map(|recovery| recovery.number),
+        }),
+        State::Completed { reply, completed_at, expires_at } => json!({
+            "completed_ms_ago": millis(observed.now.since(*completed_at)),
+            "expires_in_ms": expires_at.map(|at| millis(at.since(observed.now))),
+            "stored_bytes": reply.len(),
+        }),
+    };
+    if let (Value::Object(shown), Value::Object(more)) = (&mut shown, more) {
+        shown.extend(more);
+    }
+    shown
+}
+
+/// A record in a table, under [`HEADINGS`].
+pub(super) fn to_row(observed: &Observed) -> Vec<String> {
+    let record = &observed.record;
+    vec![
+        escape(record.scope.as_bytes()),
+        escape(record.key.as_bytes()),
+        record.operation.to_string(),
+        state_name(observed).into(),
+        record.attempt.to_string(),
+        short(observed.age()),
+        timing(observed),
+    ]
+}
+
+/// The headings over [`to_row`].
+pub(super) const HEADINGS: [&str; 7] =
+    ["SCOPE", "KEY", "OPERATION", "STATE", "ATTEMPT", "AGE", "TIME"];
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
