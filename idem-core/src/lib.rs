@@ -13,6 +13,7 @@ pub mod downstream;
 pub mod engine;
 pub mod error;
 pub mod fingerprint;
+pub mod housekeeping;
 pub mod input;
 pub mod key;
 pub mod log_hash;
