@@ -11,7 +11,8 @@ use std::sync::Arc;
 use idem_core::admin::Admin;
 use idem_core::error::{ErrorKind, StoreError};
 use idem_core::memory::MemoryStore;
-use idem_core::preflight::{Finding, Preflight};
+use idem_core::preflight::Finding;
+use idem_sqlite::SqliteStore;
 
 use crate::exit::{Exit, Failure};
 
@@ -19,8 +20,6 @@ use crate::exit::{Exit, Failure};
 pub struct Opened {
     /// Its records.
     pub store: Arc<dyn Admin>,
-    /// Its server's settings.
-    pub preflight: Arc<dyn Preflight>,
 }
 
 /// How a command means to use a store.
@@ -40,15 +39,28 @@ pub struct Backend {
     pub scheme: &'static str,
     /// A URL of it, for messages.
     pub example: &'static str,
-    open: fn(String, Intent) -> Opening,
+    open: fn(String, Intent) -> Pending<Opened>,
+    preflight: fn(String) -> Pending<Vec<Finding>>,
 }
 
-/// An opening store.
-pub type Opening = Pin<Box<dyn Future<Output = Result<Opened, Failure>> + Send>>;
+/// What a backend is about to answer.
+type Pending<T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send>>;
 
 /// Every sort of store that this binary knows.
-pub const BACKENDS: &[Backend] =
-    &[Backend { scheme: "memory", example: "memory:", open: |_, intent| Box::pin(memory(intent)) }];
+pub const BACKENDS: &[Backend] = &[
+    Backend {
+        scheme: "memory",
+        example: "memory:",
+        open: |_, intent| Box::pin(open_memory(intent)),
+        preflight: |_| Box::pin(preflight_memory()),
+    },
+    Backend {
+        scheme: "sqlite",
+        example: "sqlite:PATH",
+        open: |url, intent| Box::pin(open_sqlite(url, intent)),
+        preflight: |url| Box::pin(preflight_sqlite(url)),
+    },
+];
 
 /// Opens the store behind a URL.
 ///
@@ -56,11 +68,21 @@ pub const BACKENDS: &[Backend] =
 /// [`Exit::Usage`] for a URL that no backend knows; [`Exit::Setup`] or [`Exit::Unavailable`] when
 /// the store cannot be opened. The URL is not part of the message: it may hold a password.
 pub async fn open(url: &str, intent: Intent) -> Result<Opened, Failure> {
+    (backend(url)?.open)(url.to_owned(), intent).await
+}
+
+/// Looks at the server behind a URL, also where a store could not be opened on it.
+///
+/// # Errors
+/// As [`open`].
+pub async fn preflight(url: &str) -> Result<Vec<Finding>, Failure> {
+    (backend(url)?.preflight)(url.to_owned()).await
+}
+
+fn backend(url: &str) -> Result<&'static Backend, Failure> {
     let scheme = url.split_once(':').map(|(scheme, _)| scheme);
-    match BACKENDS.iter().find(|backend| Some(backend.scheme) == scheme) {
-        Some(backend) => (backend.open)(url.to_owned(), intent).await,
-        None => Err(Failure::new(Exit::Usage, UnknownUrl)),
-    }
+    let found = BACKENDS.iter().find(|backend| Some(backend.scheme) == scheme);
+    found.ok_or_else(|| Failure::new(Exit::Usage, UnknownUrl))
 }
 
 /// A store's failure with the exit code that tells a script what to do about it.
@@ -90,26 +112,30 @@ impl std::fmt::Display for UnknownUrl {
 
 impl Error for UnknownUrl {}
 
-async fn memory(intent: Intent) -> Result<Opened, Failure> {
+async fn open_memory(intent: Intent) -> Result<Opened, Failure> {
     if intent != Intent::Serve {
         let why = "a memory: store lives in the process that serves it; there is nothing to open";
         return Err(Failure::new(Exit::Usage, why));
     }
-    let store = MemoryStore::new();
-    Ok(Opened { store: Arc::new(store), preflight: Arc::new(MemoryPreflight) })
+    Ok(Opened { store: Arc::new(MemoryStore::new()) })
 }
 
-struct MemoryPreflight;
+async fn preflight_memory() -> Result<Vec<Finding>, Failure> {
+    Ok(vec![Finding::problem(
+        "durability",
+        "records live in this process only",
+        "use sqlite:PATH or a server for anything but a trial",
+    )])
+}
 
-#[idem_core::async_trait]
-impl Preflight for MemoryPreflight {
-    async fn preflight(&self) -> Result<Vec<Finding>, StoreError> {
-        Ok(vec![Finding::problem(
-            "durability",
-            "records live in this process only",
-            "use sqlite:PATH or a server for anything but a trial",
-        )])
-    }
+async fn open_sqlite(url: String, intent: Intent) -> Result<Opened, Failure> {
+    let creates = intent != Intent::Operate;
+    let store = SqliteStore::builder().migrates(creates).connect(&url).await;
+    Ok(Opened { store: Arc::new(store.map_err(store_failure)?) })
+}
+
+async fn preflight_sqlite(url: String) -> Result<Vec<Finding>, Failure> {
+    SqliteStore::builder().preflight(&url).await.map_err(store_failure)
 }
 
 #[cfg(test)]

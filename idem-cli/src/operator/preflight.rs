@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::table::table;
 use super::{StoreArgs, print, print_json};
-use crate::backends::{Intent, store_failure};
+use crate::backends;
 use crate::exit::{Exit, Failure};
 
 /// Check the store's settings, and say what to change.
@@ -18,8 +18,7 @@ pub struct Args {
 }
 
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
-    let opened = args.store.open(Intent::Operate).await?;
-    let findings = opened.preflight.preflight().await.map_err(store_failure)?;
+    let findings = backends::preflight(&args.store.store).await?;
     let safe = findings.iter().all(|finding| finding.severity != Severity::Problem);
     if args.store.json {
         print_json(&json!({ "safe": safe, "findings": findings }))?;
