@@ -7,7 +7,7 @@ use crate::error::{ErrorKind, Refusal};
 use crate::fingerprint::Comparison;
 use crate::record::{Incarnation, Record, State};
 use crate::time::{Timestamp, bounded_lease};
-use crate::transition::{Decision, visible};
+use crate::transition::{Decision, has_outlived_retention, is_lapsed, visible};
 
 /// Decides a claim on the record that was found, row by row of the design's claim table.
 ///
@@ -24,10 +24,10 @@ pub fn claim(
             _ => insert(claim, now, fresh, false),
         };
     };
-    if let State::InProgress { .. } = record.state
+    if let State::InProgress { locked_until, given_up, .. } = record.state
         && record.owner == claim.owner
     {
-        return reacquire(record, claim, now);
+        return reacquire(record, (locked_until, given_up), claim, now);
     }
     let comparison = claim.fingerprints.compare(record.fingerprint);
     if comparison == Comparison::UnknownScheme {
@@ -35,10 +35,7 @@ pub fn claim(
     }
     let differs = record.operation != *claim.operation || comparison == Comparison::Differs;
     match &record.state {
-        State::InProgress { locked_until, .. } if differs && is_reusable(record, claim, now) => {
-            debug_assert!(*locked_until <= now);
-            insert(claim, now, fresh, true)
-        }
+        _ if differs && is_reusable(record, claim, now) => insert(claim, now, fresh, true),
         _ if differs => Decision::answer(Claimed::Mismatch {
             completed: matches!(record.state, State::Completed { .. }),
         }),
@@ -95,27 +92,37 @@ fn insert(
     Decision::put(record, Claimed::Acquired(acquired.replacing(replaced)))
 }
 
-/// The same call again: its acknowledgement was lost (R5).
-fn reacquire(record: &Record, claim: &Claim<'_>, now: Timestamp) -> Decision<Claimed> {
-    let State::InProgress { locked_until, .. } = record.state else { unreachable!() };
+/// The same call again: its acknowledgement was lost (R5). Where the lease was given up this is a
+/// late duplicate, since whoever gave it up had been answered: no heartbeat prolongs what it gets.
+fn reacquire(
+    record: &Record,
+    (locked_until, given_up): (Timestamp, bool),
+    claim: &Claim<'_>,
+    now: Timestamp,
+) -> Decision<Claimed> {
     let until = now.after(bounded_lease(claim.lease)).max(locked_until);
-    hold_until(record.clone(), until, now)
+    hold_until(record.clone(), until, given_up, now)
 }
 
 fn take_over(record: &Record, claim: &Claim<'_>, now: Timestamp) -> Decision<Claimed> {
     let mut taken = record.clone();
     taken.attempt += 1;
     taken.owner = claim.owner;
-    hold_until(taken, now.after(bounded_lease(claim.lease)), now)
+    // Without a recovery point a record that marks begun began nothing. That stays true only
+    // while everyone who holds it marks: two releases may differ in that.
+    taken.marks_begun &= claim.marks_begun;
+    hold_until(taken, now.after(bounded_lease(claim.lease)), false, now)
 }
 
-fn hold_until(mut record: Record, until: Timestamp, now: Timestamp) -> Decision<Claimed> {
-    let State::InProgress { locked_until, given_up, .. } = &mut record.state else {
-        unreachable!()
-    };
-    *locked_until = until;
-    *given_up = false;
-    let acquired = Acquired::held(record.fence(), until.since(now), record.fingerprint)
+fn hold_until(
+    mut record: Record,
+    locked_until: Timestamp,
+    given_up: bool,
+    now: Timestamp,
+) -> Decision<Claimed> {
+    let recovery = record.recovery().cloned();
+    record.state = State::InProgress { locked_until, given_up, recovery };
+    let acquired = Acquired::held(record.fence(), locked_until.since(now), record.fingerprint)
         .with_age(now.since(record.created_at))
         .with_recovery(record.recovery().cloned())
         .with_input(record.input.clone());
@@ -125,13 +132,9 @@ fn hold_until(mut record: Record, until: Timestamp, now: Timestamp) -> Decision<
 /// Whether a lapsed record gives way to another request under the same key: nothing began, or
 /// nobody has to remember it any more.
 fn is_reusable(record: &Record, claim: &Claim<'_>, now: Timestamp) -> bool {
-    let State::InProgress { locked_until, recovery: None, .. } = &record.state else {
-        return false;
-    };
-    let outlived =
-        record.retention.total().is_some_and(|total| record.created_at.after(total) <= now);
-    *locked_until <= now
-        && (record.marks_begun || outlived)
+    is_lapsed(record, now)
+        && record.recovery().is_none()
+        && (record.marks_begun || has_outlived_retention(record, now))
         && !matches!(claim.takeover, Takeover::Only { .. })
 }
 

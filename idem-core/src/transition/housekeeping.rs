@@ -17,12 +17,14 @@ pub fn is_sweepable(record: &Record, now: Timestamp) -> bool {
             record.marks_begun
                 && recovery.is_none()
                 && is_lapsed(record, now)
-                && record
-                    .retention
-                    .total()
-                    .is_some_and(|total| record.created_at.after(total) <= now)
+                && has_outlived_retention(record, now)
         }
     }
+}
+
+/// Whether the retention, counted from the first claim of this life, is over.
+pub(super) fn has_outlived_retention(record: &Record, now: Timestamp) -> bool {
+    record.retention.total().is_some_and(|total| record.created_at.after(total) <= now)
 }
 
 /// Whether forgetting its scope deletes it: everything but what is in progress, lapsed or not.

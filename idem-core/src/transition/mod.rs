@@ -15,6 +15,7 @@ pub use housekeeping::{is_forgettable, is_lapsed, is_sweepable};
 use crate::error::Refusal;
 use crate::record::{Record, State};
 use crate::time::Timestamp;
+use housekeeping::has_outlived_retention;
 
 /// What a verb does to the record, and what it answers. A refused verb changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
