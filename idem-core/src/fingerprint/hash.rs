@@ -2,9 +2,9 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::fingerprint::scheme::{Fingerprint, Scheme};
+use super::scheme::{Fingerprint, Scheme};
 
-/// Hashes parts under a domain.
+/// Hashes parts under a domain, which is the first of them.
 pub(super) struct PartHash(Sha256);
 
 impl PartHash {
@@ -14,7 +14,7 @@ impl PartHash {
         hash
     }
 
-    /// A part: its length as 8 bytes, big-endian, then its bytes.
+    /// A part: its length as eight bytes, big-endian, then its bytes.
     pub(super) fn part(&mut self, bytes: &[u8]) {
         self.count(bytes.len());
         self.0.update(bytes);
@@ -28,7 +28,7 @@ impl PartHash {
         }
     }
 
-    /// How many parts follow, as 8 bytes, big-endian.
+    /// How many parts follow, as eight bytes, big-endian.
     pub(super) fn count(&mut self, count: usize) {
         self.0.update((count as u64).to_be_bytes());
     }

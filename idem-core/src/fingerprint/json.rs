@@ -1,225 +1,204 @@
 //! JSON by meaning: members in any order, any white space, any spelling of a string or a number.
 
-use std::borrow::Cow;
+use std::ops::Range;
 
-use crate::fingerprint::number;
+use super::number::Number;
+use super::string;
 
 /// How deep arrays and objects may nest. A body that nests deeper is hashed as it is.
 pub const MAX_NESTING: usize = 128;
 
-/// The canonical bytes of a JSON text, or `None` when it has no single meaning: invalid JSON or
-/// UTF-8, repeated member names, lone surrogates, nesting past the limit, or an exponent past 64
-/// bits. It is then hashed as it is.
+/// Why a JSON text has no canonical form, so that it counts as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unclear {
+    /// It is not JSON as RFC 8259 has it, or not UTF-8.
+    NotJson,
+    /// Readers take the first or the last of two members with one name, or refuse both.
+    RepeatedName,
+    /// Half of a surrogate pair is no character.
+    LoneSurrogate,
+    /// It nests deeper than [`MAX_NESTING`].
+    TooDeep,
+    /// A number's exponent has too many digits.
+    HugeExponent,
+}
+
+/// The canonical form of a JSON text: JSON without white space, the members of each object sorted
+/// by the bytes of their names as they are written here, strings and numbers in one spelling each.
 ///
-/// Each value is a tag and what it holds, with lengths, so that no two values share bytes:
-/// `z` null, `t` true, `f` false, `n` number, `s` string, `[` … `]`, `{` … `}` with members
-/// ordered by the UTF-8 bytes of their names.
-pub(super) fn canonical(body: &[u8]) -> Option<Vec<u8>> {
-    let mut parser = Parser { text: std::str::from_utf8(body).ok()?, at: 0 };
-    let mut canonical = Vec::with_capacity(body.len());
-    parser.white_space();
-    parser.value(&mut canonical, 0)?;
-    parser.white_space();
-    (parser.at == body.len()).then_some(canonical)
+/// Any total order would do. This one is what sorting the written members as bytes gives, in any
+/// language; RFC 8785 sorts by UTF-16 units instead.
+///
+/// Less than twice as long as the text: only a number can grow, as `1.1` to `11e-1`.
+pub(super) fn canonical(text: &[u8]) -> Result<Vec<u8>, Unclear> {
+    if std::str::from_utf8(text).is_err() {
+        return Err(Unclear::NotJson);
+    }
+    let out = Vec::with_capacity(text.len());
+    let mut writer = Canonicalizer { rest: text, out, members: Vec::new(), depth: 0 };
+    writer.value()?;
+    writer.skip_white_space();
+    if writer.rest.is_empty() { Ok(writer.out) } else { Err(Unclear::NotJson) }
 }
 
-struct Parser<'t> {
-    text: &'t str,
-    at: usize,
+/// Reads from `rest` and writes to `out` as it goes.
+///
+/// It recurses, and the nesting limit bounds that: a deeper text is left at once.
+struct Canonicalizer<'t> {
+    rest: &'t [u8],
+    out: Vec<u8>,
+    /// The members that were written of the objects that are still open, the innermost last.
+    members: Vec<Member>,
+    depth: usize,
 }
 
-impl<'t> Parser<'t> {
-    fn value(&mut self, out: &mut Vec<u8>, depth: usize) -> Option<()> {
-        match self.peek()? {
-            b'{' if depth < MAX_NESTING => self.object(out, depth + 1),
-            b'[' if depth < MAX_NESTING => self.array(out, depth + 1),
-            b'"' => {
-                let text = self.string()?;
-                push(out, b's', text.as_bytes())
-            }
-            b'-' | b'0'..=b'9' => {
-                let number = self.number()?;
-                push(out, b'n', number::canonical(number)?.as_bytes())
-            }
-            b't' => self.literal("true", b't', out),
-            b'f' => self.literal("false", b'f', out),
-            b'n' => self.literal("null", b'z', out),
-            _ => None,
+/// Where a member stands in the output. Its name begins where it begins.
+#[derive(Clone, Copy)]
+struct Member {
+    start: usize,
+    name_end: usize,
+    end: usize,
+}
+
+impl Member {
+    fn name<'o>(&self, out: &'o [u8]) -> &'o [u8] {
+        &out[self.start..self.name_end]
+    }
+
+    fn range(&self) -> Range<usize> {
+        self.start..self.end
+    }
+}
+
+impl Canonicalizer<'_> {
+    fn value(&mut self) -> Result<(), Unclear> {
+        self.skip_white_space();
+        match self.rest.first() {
+            Some(b'{') => self.nested(Self::object),
+            Some(b'[') => self.nested(Self::array),
+            Some(b'"') => self.string(),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            Some(b't') => self.literal(b"true"),
+            Some(b'f') => self.literal(b"false"),
+            Some(b'n') => self.literal(b"null"),
+            _ => Err(Unclear::NotJson),
         }
     }
 
-    fn object(&mut self, out: &mut Vec<u8>, depth: usize) -> Option<()> {
-        self.at += 1;
-        let mut members: Vec<(Cow<'t, str>, Vec<u8>)> = Vec::new();
-        self.white_space();
-        if !self.take(b'}') {
-            loop {
-                self.white_space();
-                let name = self.string()?;
-                self.white_space();
-                self.expect(b':')?;
-                self.white_space();
-                let mut value = Vec::new();
-                self.value(&mut value, depth)?;
-                members.push((name, value));
-                self.white_space();
-                if !self.take(b',') {
-                    break;
-                }
-            }
-            self.expect(b'}')?;
+    fn nested(&mut self, contents: fn(&mut Self) -> Result<(), Unclear>) -> Result<(), Unclear> {
+        if self.depth == MAX_NESTING {
+            return Err(Unclear::TooDeep);
         }
-        members.sort_by(|(a, _), (b, _)| a.as_bytes().cmp(b.as_bytes()));
-        if members.windows(2).any(|pair| pair[0].0 == pair[1].0) {
-            return None;
-        }
-        out.push(b'{');
-        for (name, value) in members {
-            push(out, b's', name.as_bytes())?;
-            out.extend_from_slice(&value);
-        }
-        out.push(b'}');
-        Some(())
+        self.depth += 1;
+        contents(self)?;
+        self.depth -= 1;
+        Ok(())
     }
 
-    fn array(&mut self, out: &mut Vec<u8>, depth: usize) -> Option<()> {
-        self.at += 1;
-        out.push(b'[');
-        self.white_space();
-        if !self.take(b']') {
-            loop {
-                self.white_space();
-                self.value(out, depth)?;
-                self.white_space();
-                if !self.take(b',') {
-                    break;
-                }
+    fn array(&mut self) -> Result<(), Unclear> {
+        self.copy(b'[')?;
+        self.skip_white_space();
+        if self.rest.first() != Some(&b']') {
+            self.value()?;
+            while self.separator() {
+                self.value()?;
             }
-            self.expect(b']')?;
         }
-        out.push(b']');
-        Some(())
+        self.copy(b']')
     }
 
-    fn string(&mut self) -> Option<Cow<'t, str>> {
-        self.expect(b'"')?;
-        let mut start = self.at;
-        let mut decoded = String::new();
+    fn object(&mut self) -> Result<(), Unclear> {
+        self.copy(b'{')?;
+        let first = self.members.len();
+        self.skip_white_space();
+        if self.rest.first() != Some(&b'}') {
+            self.member()?;
+            while self.separator() {
+                self.member()?;
+            }
+        }
+        self.sort_members(first)?;
+        self.copy(b'}')
+    }
+
+    fn member(&mut self) -> Result<(), Unclear> {
+        self.skip_white_space();
+        let start = self.out.len();
+        self.string()?;
+        let name_end = self.out.len();
+        self.skip_white_space();
+        self.copy(b':')?;
+        self.value()?;
+        self.members.push(Member { start, name_end, end: self.out.len() });
+        Ok(())
+    }
+
+    /// Sorts the members from `first` on, which are those of the innermost object: they end the
+    /// output, with a comma between each two.
+    fn sort_members(&mut self, first: usize) -> Result<(), Unclear> {
+        let (members, out) = (&mut self.members[first..], &self.out);
+        if !members.is_sorted_by(|a, b| a.name(out) < b.name(out)) {
+            let start = members[0].start;
+            members.sort_unstable_by(|a, b| a.name(out).cmp(b.name(out)));
+            if members.windows(2).any(|pair| pair[0].name(out) == pair[1].name(out)) {
+                return Err(Unclear::RepeatedName);
+            }
+            let mut sorted = Vec::with_capacity(out.len() - start + 1);
+            for member in members {
+                sorted.extend_from_slice(&out[member.range()]);
+                sorted.push(b',');
+            }
+            sorted.pop();
+            self.out.truncate(start);
+            self.out.append(&mut sorted);
+        }
+        self.members.truncate(first);
+        Ok(())
+    }
+
+    fn string(&mut self) -> Result<(), Unclear> {
+        self.copy(b'"')?;
         loop {
-            match self.peek()? {
-                b'"' => {
-                    let tail = &self.text[start..self.at];
-                    self.at += 1;
-                    return Some(if decoded.is_empty() {
-                        Cow::Borrowed(tail)
-                    } else {
-                        decoded.push_str(tail);
-                        Cow::Owned(decoded)
-                    });
-                }
-                b'\\' => {
-                    decoded.push_str(&self.text[start..self.at]);
-                    self.at += 1;
-                    decoded.push(self.escape()?);
-                    start = self.at;
-                }
-                0..0x20 => return None,
-                _ => self.at += 1,
+            let plain = |byte: &&u8| !matches!(byte, b'"' | b'\\' | 0..0x20);
+            let run = self.rest.iter().take_while(plain).count();
+            self.out.extend_from_slice(&self.rest[..run]);
+            self.rest = &self.rest[run..];
+            if self.rest.first() != Some(&b'\\') {
+                return self.copy(b'"');
             }
+            let (character, length) = string::read_escape(self.rest)?;
+            string::write(character, &mut self.out);
+            self.rest = &self.rest[length..];
         }
     }
 
-    fn escape(&mut self) -> Option<char> {
-        let escape = self.peek()?;
-        self.at += 1;
-        Some(match escape {
-            b'"' | b'\\' | b'/' => char::from(escape),
-            b'b' => '\u{8}',
-            b'f' => '\u{c}',
-            b'n' => '\n',
-            b'r' => '\r',
-            b't' => '\t',
-            b'u' => {
-                let unit = self.unit()?;
-                if !(0xd800..0xdc00).contains(&unit) {
-                    return char::from_u32(unit); // `None` for a lone low surrogate.
-                }
-                self.expect(b'\\')?;
-                self.expect(b'u')?;
-                let low = self.unit().filter(|low| (0xdc00..0xe000).contains(low))?;
-                return char::from_u32(0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00));
-            }
-            _ => return None,
-        })
+    fn number(&mut self) -> Result<(), Unclear> {
+        let (number, rest) = Number::read(self.rest)?;
+        self.rest = rest;
+        number.write(&mut self.out)
     }
 
-    fn unit(&mut self) -> Option<u32> {
-        let digits = self.text.get(self.at..self.at + 4)?;
-        self.at += 4;
-        if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-            return None;
-        }
-        u32::from_str_radix(digits, 16).ok()
+    fn literal(&mut self, word: &[u8]) -> Result<(), Unclear> {
+        self.rest = self.rest.strip_prefix(word).ok_or(Unclear::NotJson)?;
+        self.out.extend_from_slice(word);
+        Ok(())
     }
 
-    fn number(&mut self) -> Option<&'t str> {
-        let start = self.at;
-        self.take(b'-');
-        if !self.take(b'0') {
-            self.digits()?;
-        }
-        if self.take(b'.') {
-            self.digits()?;
-        }
-        if self.take(b'e') || self.take(b'E') {
-            let _ = self.take(b'+') || self.take(b'-');
-            self.digits()?;
-        }
-        Some(&self.text[start..self.at])
+    /// Whether a comma follows; it is copied.
+    fn separator(&mut self) -> bool {
+        self.skip_white_space();
+        self.copy(b',').is_ok()
     }
 
-    /// One digit or more.
-    fn digits(&mut self) -> Option<()> {
-        let start = self.at;
-        while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
-            self.at += 1;
-        }
-        (self.at > start).then_some(())
+    /// Copies this byte, which must be the next one.
+    fn copy(&mut self, byte: u8) -> Result<(), Unclear> {
+        self.rest = self.rest.strip_prefix(&[byte]).ok_or(Unclear::NotJson)?;
+        self.out.push(byte);
+        Ok(())
     }
 
-    fn literal(&mut self, word: &str, tag: u8, out: &mut Vec<u8>) -> Option<()> {
-        if !self.text[self.at..].starts_with(word) {
-            return None;
-        }
-        self.at += word.len();
-        out.push(tag);
-        Some(())
+    fn skip_white_space(&mut self) {
+        let white = |byte: &&u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
+        self.rest = &self.rest[self.rest.iter().take_while(white).count()..];
     }
-
-    fn white_space(&mut self) {
-        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
-            self.at += 1;
-        }
-    }
-
-    fn peek(&self) -> Option<u8> {
-        self.text.as_bytes().get(self.at).copied()
-    }
-
-    fn take(&mut self, byte: u8) -> bool {
-        let there = self.peek() == Some(byte);
-        self.at += usize::from(there);
-        there
-    }
-
-    fn expect(&mut self, byte: u8) -> Option<()> {
-        self.take(byte).then_some(())
-    }
-}
-
-fn push(out: &mut Vec<u8>, tag: u8, bytes: &[u8]) -> Option<()> {
-    out.push(tag);
-    out.extend_from_slice(&u32::try_from(bytes.len()).ok()?.to_be_bytes());
-    out.extend_from_slice(bytes);
-    Some(())
 }

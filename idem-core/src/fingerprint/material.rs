@@ -1,11 +1,23 @@
-//! What of a request is hashed.
+//! What of a request counts.
 
-use crate::fingerprint::hash::PartHash;
-use crate::fingerprint::scheme::{Fingerprint, Fingerprints};
-use crate::fingerprint::{json, multipart};
+use std::collections::BTreeMap;
+use std::fmt;
 
-/// The parts of a request that its fingerprint is made of (R22). No header counts but the
-/// content type's essence, unless it is added: headers differ between attempts.
+use super::body::Body;
+use super::content_type;
+use super::hash::PartHash;
+use super::scheme::{Fingerprint, Fingerprints};
+
+const DOMAIN: &str = "idem request fingerprint 1";
+
+/// What of a request its fingerprint is made of (R22).
+///
+/// | part | how it counts |
+/// |---|---|
+/// | method, path, query | byte for byte, as the client sent them. No query and an empty one differ |
+/// | content type | type and subtype, in any case; no parameter. None and an empty one differ |
+/// | other headers | only those that are added, since headers differ between attempts |
+/// | body | JSON by its meaning, multipart/form-data by its parts, any other byte for byte. None and an empty one are the same: a handler reads no byte either way |
 ///
 /// ```
 /// use idem_core::fingerprint::Material;
@@ -18,18 +30,23 @@ use crate::fingerprint::{json, multipart};
 ///     .body(br#"{"currency":"eur","amount":1e2}"#);
 /// assert_eq!(one.fingerprint(), same.fingerprint());
 /// ```
+///
+/// The work is linear in the size of the body, times the nesting where members have to be sorted;
+/// the memory is a small multiple of it. The caller bounds the size. `Debug` shows only sizes
+/// (R24).
 #[derive(Clone)]
 pub struct Material<'a> {
     method: &'a [u8],
     path: &'a [u8],
     query: Option<&'a [u8]>,
     content_type: Option<&'a [u8]>,
-    headers: Vec<(Vec<u8>, Vec<&'a [u8]>)>,
+    headers: BTreeMap<String, Vec<&'a [u8]>>,
     body: &'a [u8],
 }
 
 impl<'a> Material<'a> {
-    /// A request with this method, to this path as the client sent it.
+    /// A request with this method, to this path. The path is the one that the client sent, neither
+    /// decoded nor cut by a router: `/v1/charges` and `/v2/charges` are two requests.
     pub fn new(
         method: &'a (impl AsRef<[u8]> + ?Sized),
         path: &'a (impl AsRef<[u8]> + ?Sized),
@@ -39,132 +56,83 @@ impl<'a> Material<'a> {
             path: path.as_ref(),
             query: None,
             content_type: None,
-            headers: Vec::new(),
+            headers: BTreeMap::new(),
             body: b"",
         }
     }
 
-    /// Sets the query, without its question mark. An absent and an empty one differ.
+    /// Sets the query, without its question mark.
     #[must_use]
     pub fn query(mut self, query: &'a (impl AsRef<[u8]> + ?Sized)) -> Self {
         self.query = Some(query.as_ref());
         self
     }
 
-    /// Sets the content type. Type and subtype count, in any case; parameters do not.
+    /// Sets the content type: the whole value of the header, as it was sent.
     #[must_use]
     pub fn content_type(mut self, content_type: &'a (impl AsRef<[u8]> + ?Sized)) -> Self {
         self.content_type = Some(content_type.as_ref());
         self
     }
 
-    /// Adds a header that makes a difference: its values in their order. An absent one has none.
+    /// Adds a header that makes a difference: its name in any case, and its values byte for byte,
+    /// in their order. The order of the names does not count.
+    ///
+    /// A header without values changes nothing. So an operation that asks for one more header
+    /// still agrees with its earlier self about requests that do not carry it.
     #[must_use]
     pub fn header(mut self, name: &str, values: impl IntoIterator<Item = &'a [u8]>) -> Self {
-        let name = name.to_ascii_lowercase().into_bytes();
-        self.headers.push((name, values.into_iter().collect()));
+        let mut values = values.into_iter().peekable();
+        if values.peek().is_some() {
+            self.headers.entry(name.to_ascii_lowercase()).or_default().extend(values);
+        }
         self
     }
 
-    /// Sets the body. An absent and an empty one are the same.
+    /// Sets the body.
     #[must_use]
     pub fn body(mut self, body: &'a (impl AsRef<[u8]> + ?Sized)) -> Self {
         self.body = body.as_ref();
         self
     }
 
-    /// Under the scheme of this release.
+    /// The fingerprint under the scheme of this release.
     pub fn fingerprint(&self) -> Fingerprint {
-        let mut hash = PartHash::new("idem/fingerprint/1/request");
-        let essence = self.content_type.map(essence);
+        let mut hash = PartHash::new(DOMAIN);
         hash.part(self.method);
         hash.part(self.path);
         hash.optional(self.query);
-        hash.optional(essence.as_deref());
-        let mut headers = self.headers.clone();
-        headers.sort();
-        hash.count(headers.len());
-        for (name, values) in &headers {
-            hash.part(name);
+        self.hash_content_type(&mut hash);
+        hash.count(self.headers.len());
+        for (name, values) in &self.headers {
+            hash.part(name.as_bytes());
             hash.count(values.len());
             for value in values {
                 hash.part(value);
             }
         }
-        self.hash_body(&mut hash, essence.as_deref().unwrap_or_default());
+        Body::of(self.content_type.unwrap_or_default(), self.body).hash_into(&mut hash);
         hash.finish()
     }
 
-    /// Under every scheme that this build knows.
+    /// The fingerprints under every scheme that this build knows, for a claim to carry (R23).
     pub fn fingerprints(&self) -> Fingerprints {
         Fingerprints::new(self.fingerprint())
     }
 
-    fn hash_body(&self, hash: &mut PartHash, essence: &[u8]) {
-        if is_json(essence) {
-            return hash_json(hash, self.body);
-        }
-        let content_type = self.content_type.unwrap_or_default();
-        let parts = (essence == b"multipart/form-data")
-            .then(|| multipart::parts(content_type, self.body))
-            .flatten();
-        match parts {
-            Some(parts) => {
-                hash.tag(MULTIPART);
-                hash.count(parts.len());
-                for part in parts {
-                    hash.part(part.headers);
-                    hash.part(part.content);
-                }
-            }
-            None => {
-                hash.tag(RAW);
-                hash.part(self.body);
-            }
-        }
+    /// A value without an essence counts whole. It equals no essence, since it has none.
+    fn hash_content_type(&self, hash: &mut PartHash) {
+        let essence = self.content_type.and_then(content_type::essence);
+        hash.optional(essence.as_deref().or(self.content_type));
     }
 }
 
-impl Fingerprint {
-    /// Of an input without HTTP, byte for byte.
-    pub fn of_bytes(input: impl AsRef<[u8]>) -> Self {
-        let mut hash = PartHash::new("idem/fingerprint/1/bytes");
-        hash.tag(RAW);
-        hash.part(input.as_ref());
-        hash.finish()
+impl fmt::Debug for Material<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Material")
+            .field("path_bytes", &self.path.len())
+            .field("headers", &self.headers.len())
+            .field("body_bytes", &self.body.len())
+            .finish_non_exhaustive()
     }
-
-    /// Of a JSON input without HTTP, by its meaning; byte for byte where it has no single one.
-    pub fn of_json(input: impl AsRef<[u8]>) -> Self {
-        let mut hash = PartHash::new("idem/fingerprint/1/bytes");
-        hash_json(&mut hash, input.as_ref());
-        hash.finish()
-    }
-}
-
-const RAW: u8 = 0;
-const JSON: u8 = 1;
-const MULTIPART: u8 = 2;
-
-fn hash_json(hash: &mut PartHash, body: &[u8]) {
-    match json::canonical(body) {
-        Some(canonical) => {
-            hash.tag(JSON);
-            hash.part(&canonical);
-        }
-        None => {
-            hash.tag(RAW);
-            hash.part(body);
-        }
-    }
-}
-
-/// Type and subtype, in lower case (RFC 9110, section 8.3.1).
-fn essence(content_type: &[u8]) -> Vec<u8> {
-    let end = content_type.iter().position(|byte| *byte == b';').unwrap_or(content_type.len());
-    content_type[..end].trim_ascii().to_ascii_lowercase()
-}
-
-fn is_json(essence: &[u8]) -> bool {
-    essence == b"application/json" || essence.ends_with(b"+json")
 }

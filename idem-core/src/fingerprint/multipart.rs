@@ -1,34 +1,35 @@
 //! multipart/form-data by its parts: the random boundary between them does not count.
 
+use super::content_type;
+
 /// One part: its header block as it was sent, and its content.
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Part<'b> {
     pub(super) headers: &'b [u8],
     pub(super) content: &'b [u8],
 }
 
-/// The parts of a body (RFC 7578, RFC 2046 section 5.1.1), or `None` when it is not plainly
-/// well-formed: no boundary, text before the first or after the last part, padding behind a
-/// delimiter. It is then hashed as it is, since two readers may cut it differently.
+/// The parts of a body (RFC 7578; RFC 2046, section 5.1.1). `None` where two readers may cut it
+/// differently: no boundary, text before the first or after the last delimiter, spaces behind a
+/// delimiter, a part without its blank line, or the delimiter's text anywhere but at a delimiter.
+///
+/// The last one matters most. A reader that takes a bare line feed for a line end would cut there,
+/// and cut or not by the boundary, which is exactly what does not count.
 pub(super) fn parts<'b>(content_type: &[u8], body: &'b [u8]) -> Option<Vec<Part<'b>>> {
-    let boundary = boundary(content_type)?;
-    let delimiter = [b"\r\n--", boundary.as_slice()].concat();
-    // The first delimiter has no line before it.
-    let mut rest = body.strip_prefix(&delimiter[2..])?;
+    let boundary = content_type::boundary(content_type)?;
+    let delimiter = [b"--", boundary].concat();
     let mut parts = Vec::new();
-    loop {
-        if let Some(end) = rest.strip_prefix(b"--") {
-            let whole = end.is_empty() || end == b"\r\n";
-            return (whole && !parts.is_empty()).then_some(parts);
-        }
+    let mut rest = body.strip_prefix(delimiter.as_slice())?;
+    while !matches!(rest, b"--" | b"--\r\n") {
         rest = rest.strip_prefix(b"\r\n")?;
-        // A part without headers begins with the blank line; its own line end may be the
-        // delimiter's too.
         let end = find(rest, &delimiter)?;
-        parts.push(part(&rest[..end])?);
+        parts.push(part(rest[..end].strip_suffix(b"\r\n")?)?);
         rest = &rest[end + delimiter.len()..];
     }
+    (!parts.is_empty()).then_some(parts)
 }
 
+/// A part without headers begins with the blank line.
 fn part(bytes: &[u8]) -> Option<Part<'_>> {
     if let Some(content) = bytes.strip_prefix(b"\r\n") {
         return Some(Part { headers: b"", content });
@@ -37,30 +38,7 @@ fn part(bytes: &[u8]) -> Option<Part<'_>> {
     Some(Part { headers: &bytes[..end], content: &bytes[end + 4..] })
 }
 
-/// The boundary parameter: a token or a quoted string without escapes, named once.
-fn boundary(content_type: &[u8]) -> Option<Vec<u8>> {
-    let text = std::str::from_utf8(content_type).ok()?;
-    let mut found = None;
-    for parameter in text.split(';').skip(1) {
-        let Some((name, value)) = parameter.split_once('=') else { continue };
-        if !name.trim().eq_ignore_ascii_case("boundary") {
-            continue;
-        }
-        let value = value.trim();
-        let value = match value.strip_prefix('"') {
-            Some(quoted) => quoted.strip_suffix('"')?,
-            None => value,
-        };
-        let plain = !value.is_empty()
-            && value.len() <= 70
-            && value.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"\\".contains(&byte));
-        if !plain || found.replace(value.as_bytes().to_vec()).is_some() {
-            return None;
-        }
-    }
-    found
-}
-
+/// Linear: a needle has at most 72 bytes.
 fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
     haystack.windows(needle.len()).position(|window| window == needle)
 }

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// How a fingerprint was made. It is stored, so that a later release can tell which of its
-/// schemes to compare with.
+/// How a fingerprint was made: which parts count, how a body is read, how it all is hashed. It is
+/// stored beside the digest, so that a later release knows which of its schemes to compare with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Scheme(u8);
 
@@ -24,7 +24,10 @@ impl Scheme {
     }
 }
 
-/// A scheme and 32 bytes.
+/// What stands in a record for the request that made it: a scheme and 32 bytes.
+///
+/// `Debug` shows the scheme and the first four bytes (R24): enough to see in a log that two differ,
+/// too little to guess a request by.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint {
     scheme: Scheme,
@@ -32,14 +35,18 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// No fingerprint.
+    /// No fingerprint: any request under the key is taken for the first one.
     pub const fn not_compared() -> Self {
         Self { scheme: Scheme::NOT_COMPARED, digest: [0; 32] }
     }
 
-    /// A fingerprint as a store read it.
+    /// A fingerprint as a store read it. Under [`Scheme::NOT_COMPARED`] the digest means nothing
+    /// and becomes zeros: downstream keys are derived from it (R20).
     pub const fn from_parts(scheme: Scheme, digest: [u8; 32]) -> Self {
-        Self { scheme, digest }
+        match scheme {
+            Scheme::NOT_COMPARED => Self::not_compared(),
+            _ => Self { scheme, digest },
+        }
     }
 
     /// How it was made.
@@ -68,31 +75,52 @@ impl fmt::Debug for Fingerprint {
 /// How many schemes a claim may carry.
 pub const MAX_SCHEMES: usize = 8;
 
-/// One request under every scheme that this build knows. The first is the one that an insert
+/// One request under every scheme that may stand in a record. The first is the one that an insert
 /// writes.
+///
+/// A release that brings a new scheme reads it before any release writes it (R23):
+///
+/// ```
+/// use idem_core::fingerprint::{Comparison, Fingerprint, Fingerprints, Scheme};
+///
+/// let under = |scheme| Fingerprint::from_parts(Scheme::from_byte(scheme), [scheme; 32]);
+/// let reads_it = Fingerprints::new(under(1)).also(under(2));
+/// let writes_it = Fingerprints::new(under(2)).also(under(1));
+/// // Both run for a while, and each compares what the other wrote.
+/// assert_eq!(reads_it.compare(writes_it.primary()), Comparison::Same);
+/// assert_eq!(writes_it.compare(reads_it.primary()), Comparison::Same);
+/// // A release that knows scheme 1 alone refuses to guess.
+/// let old = Fingerprints::new(under(1));
+/// assert_eq!(old.compare(writes_it.primary()), Comparison::UnknownScheme);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fingerprints {
+    /// Either one that is not compared, or one to [`MAX_SCHEMES`] of different schemes that are.
     prints: Vec<Fingerprint>,
 }
 
 impl Fingerprints {
-    /// Under one scheme.
+    /// The request under the scheme that is written.
     pub fn new(primary: Fingerprint) -> Self {
         Self { prints: vec![primary] }
     }
 
-    /// Requests under the key are taken for the same.
+    /// Any request under the key is taken for the first one.
     pub fn not_compared() -> Self {
         Self::new(Fingerprint::not_compared())
     }
 
-    /// Adds the request under another scheme that may stand in a record. One of a scheme that is
-    /// there already takes its place.
+    /// Adds the request under another scheme that may stand in a record. One whose scheme is there
+    /// already takes that one's place. Nothing is added where either is not compared: a claim
+    /// compares or it does not.
     ///
     /// # Panics
     /// With more than [`MAX_SCHEMES`] schemes: no release knows that many.
     #[must_use]
     pub fn also(mut self, other: Fingerprint) -> Self {
+        if !self.primary().is_compared() || !other.is_compared() {
+            return self;
+        }
         match self.prints.iter_mut().find(|print| print.scheme == other.scheme) {
             Some(print) => *print = other,
             None => self.prints.push(other),
@@ -111,7 +139,7 @@ impl Fingerprints {
         self.prints.iter().copied()
     }
 
-    /// Compares the stored one with its like.
+    /// Compares a record's fingerprint with its like. This is the only place that does.
     pub fn compare(&self, stored: Fingerprint) -> Comparison {
         if !stored.is_compared() || !self.primary().is_compared() {
             return Comparison::NotComparable;
@@ -137,8 +165,9 @@ pub enum Comparison {
     Same,
     /// Another request.
     Differs,
-    /// One of the two is not compared.
+    /// The record has none, or the claim carries none: nothing to object to.
     NotComparable,
-    /// The stored one has a scheme that the claim does not carry.
+    /// The record's has a scheme that the claim does not carry. Nothing may be concluded from it:
+    /// a newer release wrote the record.
     UnknownScheme,
 }
