@@ -91,6 +91,11 @@ impl Answer {
         self.bytes()?.try_into().map_err(|_| self.unreadable())
     }
 
+    #[cfg(test)]
+    pub(crate) fn peek(&self, at: usize) -> &Value {
+        &self.values.as_slice()[at]
+    }
+
     /// The values that are left.
     pub(crate) fn rest(self) -> impl Iterator<Item = Value> {
         self.values

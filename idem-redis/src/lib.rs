@@ -51,6 +51,8 @@ mod listing;
 mod pool;
 mod preflight;
 mod row;
+#[cfg(test)]
+mod rules_tests;
 mod schema;
 mod script;
 mod store;

@@ -163,6 +163,12 @@ impl Link {
         }
     }
 
+    /// A command of a test, outside all scripts.
+    #[cfg(test)]
+    pub(crate) async fn run_plain(&self, command: &Cmd) -> RedisResult<Value> {
+        self.send_one(command).await
+    }
+
     async fn send_both(&self, slot: &[u8], pipeline: Pipeline) -> RedisResult<Vec<Value>> {
         match &self.route {
             Route::Single(pool) => pool.send_two(&pipeline).await,

@@ -50,7 +50,8 @@ local function hold(r, lease_end)
   if (r.number == nil) ~= (payload == false) then return {'corrupt', whole(NOW)} end
   r.lease_end, r.owner = lease_end, OWNER
   index_lease(ID, r)
-  redis.call('HSET', R, 'at', whole(r.attempt), 'ow', OWNER, 'lu', whole(lease_end), 'gu', '0')
+  redis.call('HSET', R, 'at', whole(r.attempt), 'ow', OWNER, 'lu', whole(lease_end),
+    'gu', r.given_up and '1' or '0', 'mb', r.marks and '1' or '0')
   return {'held', whole(NOW), r.incarnation, whole(r.attempt), whole(lease_end - NOW),
     whole(math.max(0, NOW - r.created)), whole(r.scheme), r.digest, whole(r.number or 0), payload, input}
 end
@@ -75,6 +76,7 @@ if not r then
   if POLICY == 'only' then return {'gone', whole(NOW)} end
   return insert('0')
 end
+-- The same call again (R5). Where the lease was given up it stays so.
 if r.state == 'p' and r.owner == OWNER then return hold(r, math.max(LEASE_END, r.lease_end)) end
 local comparison = compare(r)
 if comparison == 'unknown' then return {'scheme', whole(NOW)} end
@@ -90,5 +92,7 @@ if r.state == 'c' then
 end
 if r.lease_end > NOW then return {'in-progress', whole(NOW), whole(r.lease_end - NOW)} end
 if not may_take_over(r) then return {'lapsed', whole(NOW), whole(r.attempt), whole(NOW - r.lease_end)} end
-r.attempt = r.attempt + 1
+-- Without a recovery point a record that marks begun began nothing. That stays true only while
+-- everyone who holds it marks.
+r.attempt, r.given_up, r.marks = r.attempt + 1, false, r.marks and ARGV[4] == '1'
 return hold(r, LEASE_END)

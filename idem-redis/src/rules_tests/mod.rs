@@ -1,0 +1,34 @@
+//! The scripts against the pure rules of idem-core, on random records. A record is planted, a
+//! verb runs, and the server's own time from its answer goes into the pure function: what was
+//! answered, what then stands, and what the indexes say must all agree.
+
+mod draw;
+mod plant;
+mod verbs;
+
+use idem_core::time::Timestamp;
+use redis::Value;
+
+use crate::config::RedisConfig;
+use crate::store::RedisStore;
+
+/// The servers that the environment names, each under a namespace of its own.
+pub(crate) async fn stores() -> Vec<(&'static str, RedisStore)> {
+    let mut stores = Vec::new();
+    for variable in
+        ["IDEM_REDIS_URL", "IDEM_REDIS8_URL", "IDEM_VALKEY_URL", "IDEM_REDIS_CLUSTER_URL"]
+    {
+        let url = std::env::var(variable)
+            .unwrap_or_else(|_| panic!("{variable} is not set: start the servers of this crate"));
+        let namespace = format!("rules-{:016x}", draw::fresh_seed());
+        let config = RedisConfig::new().namespace(namespace).unwrap();
+        stores.push((variable, RedisStore::connect(&url, config).await.unwrap()));
+    }
+    stores
+}
+
+/// The server's time as an answer tells it.
+fn told(value: &Value) -> Timestamp {
+    let Value::BulkString(digits) = value else { panic!("no time in the answer") };
+    Timestamp::from_unix_micros(std::str::from_utf8(digits).unwrap().parse().unwrap())
+}
