@@ -149,8 +149,9 @@ pub(crate) fn bytes(value: Value) -> Option<Vec<u8>> {
     }
 }
 
-/// Decimal digits and nothing else.
+/// What the scripts take for a number too: decimal digits and nothing else, exact in a double.
 pub(crate) fn number(text: &[u8]) -> Option<i64> {
-    let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
-    digits.then(|| std::str::from_utf8(text).ok()?.parse().ok()).flatten()
+    let digits = (1..=16).contains(&text.len()) && text.iter().all(u8::is_ascii_digit);
+    let number: i64 = digits.then(|| std::str::from_utf8(text).ok()?.parse().ok()).flatten()?;
+    (number <= 1 << 53).then_some(number)
 }

@@ -2,7 +2,9 @@
 //! verb runs, and the server's own time from its answer goes into the pure function: what was
 //! answered, what then stands, and what the indexes say must all agree.
 
+mod damage;
 mod draw;
+mod listings;
 mod plant;
 mod verbs;
 
