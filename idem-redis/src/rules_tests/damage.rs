@@ -40,9 +40,9 @@ async fn a_damaged_record_is_corrupt_to_every_verb_and_stays_as_it_is() {
             }
         }
         // What is not even a hash.
-        plant(&store, &scope, &key, None).await;
-        run(&store, cmd("SET").arg(name(&store, &scope, &key)).arg("x").to_owned()).await;
         let record = sample(&store, &scope, &key, false).await;
+        plant(&store, &scope, &key, Some(&record)).await;
+        run(&store, cmd("SET").arg(name(&store, &scope, &key)).arg("x").to_owned()).await;
         for (verb, error) in every_verb(&store, &record).await {
             assert_eq!(error.unwrap_err().kind(), ErrorKind::CorruptRecord, "{server}: {verb}");
         }

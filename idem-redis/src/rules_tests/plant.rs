@@ -81,7 +81,7 @@ pub(crate) async fn plant(store: &RedisStore, scope: &Scope, key: &Key, record: 
 pub(crate) async fn look(store: &RedisStore, scope: &Scope, key: &Key) -> Standing {
     let (name, indexes) = names(store, scope, key);
     let id = identity(scope, key);
-    let seen = listing::read(store, Verb::Get, &[id.clone()]).await.unwrap();
+    let seen = listing::read(store, Verb::Get, std::slice::from_ref(&id)).await.unwrap();
     let mut found = BTreeMap::new();
     for (letter, index) in &indexes {
         if *letter != 'n' {
