@@ -1,0 +1,130 @@
+//! A connection that is lent for one call, and what is done with it when the call is dropped.
+
+use idem_core::error::{StoreError, Verb};
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::{PgArguments, PgPoolOptions, PgRow};
+use sqlx::{Connection, Database, Executor, PgConnection, PgPool, Postgres, SqlStr};
+use sqlx_core::transaction::TransactionManager;
+
+use crate::failure::{self, Fault, Stage};
+
+type Transactions = <Postgres as Database>::TransactionManager;
+
+/// A connection out of the pool. Unless the call that borrowed it came to its end, it is closed
+/// and not given back: a statement may still be running on it, or a transaction be open (R25).
+/// The driver alone would lend a connection whose `BEGIN` was cancelled to the next caller, with
+/// the transaction still open.
+#[derive(Debug)]
+pub(crate) struct Session {
+    connection: PoolConnection<Postgres>,
+    ended: bool,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.connection.close_on_drop();
+        }
+    }
+}
+
+impl Session {
+    pub(crate) async fn acquire(pool: &PgPool, verb: Verb) -> Result<Self, StoreError> {
+        let connection = pool.acquire().await;
+        let connection =
+            connection.map_err(|error| failure::error(verb, Stage::Connecting, error))?;
+        Ok(Self { connection, ended: false })
+    }
+
+    pub(crate) fn connection(&mut self) -> &mut PgConnection {
+        &mut self.connection
+    }
+
+    /// Nothing is open or running: the connection may go back to the pool.
+    pub(crate) fn end(mut self) {
+        self.ended = true;
+    }
+
+    /// Begins a transaction with these statements, the first of them `BEGIN`.
+    pub(crate) async fn begin(&mut self, begin: &SqlStr, verb: Verb) -> Result<(), StoreError> {
+        let begun = Transactions::begin(&mut self.connection, Some(begin.clone())).await;
+        begun.map_err(|error| failure::error(verb, Stage::Inside, error))
+    }
+
+    pub(crate) async fn commit(mut self, verb: Verb) -> Result<(), Fault> {
+        match Transactions::commit(&mut self.connection).await {
+            Ok(()) => {
+                self.end();
+                Ok(())
+            }
+            Err(error) => Err(failure::fault(verb, Stage::Committing, error)),
+        }
+    }
+
+    pub(crate) async fn roll_back(mut self, verb: Verb) -> Result<(), StoreError> {
+        match Transactions::rollback(&mut self.connection).await {
+            Ok(()) => {
+                self.end();
+                Ok(())
+            }
+            Err(error) => Err(failure::error(verb, Stage::Inside, error)),
+        }
+    }
+}
+
+/// Runs one statement that gives rows.
+pub(crate) async fn fetch(
+    connection: &mut PgConnection,
+    statement: &SqlStr,
+    arguments: PgArguments,
+    persistent: bool,
+) -> Result<Vec<PgRow>, sqlx::Error> {
+    let query = sqlx::query_with(statement.clone(), arguments).persistent(persistent);
+    query.fetch_all(connection).await
+}
+
+/// Runs statements without parameters, in one message.
+pub(crate) async fn execute(
+    connection: &mut PgConnection,
+    statements: &SqlStr,
+) -> Result<(), sqlx::Error> {
+    connection.execute(sqlx::raw_sql(statements.clone())).await.map(|_| ())
+}
+
+/// Options for a pool that a store works on: a connection that has been idle for a while is
+/// tested before it is lent, one that was just used is not, and one that comes back inside a
+/// transaction is closed.
+///
+/// For a pool that the service's own code uses too: with the driver of this release, a `begin`
+/// that is dropped while it runs gives back a connection with the transaction still open, and
+/// whatever the next caller writes there is not committed.
+pub fn guarded(options: PgPoolOptions) -> PgPoolOptions {
+    options
+        .test_before_acquire(false)
+        .before_acquire(|connection, meta| {
+            Box::pin(async move {
+                if meta.idle_for >= TESTED_AFTER {
+                    connection.ping().await?;
+                }
+                Ok(true)
+            })
+        })
+        .after_release(|connection, _| Box::pin(is_outside_transaction(connection)))
+}
+
+/// How long a connection may have been idle and be lent without a test.
+const TESTED_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// Asks in one simple message, which is a transaction of its own if none is open: only then did
+/// the transaction begin with the statement.
+async fn is_outside_transaction(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    use sqlx::Row;
+    let statement = "SELECT now() = statement_timestamp()";
+    let row = connection.fetch_one(sqlx::raw_sql(statement)).await;
+    match row {
+        Ok(row) => row.try_get(0),
+        // A transaction that failed refuses every statement.
+        Err(sqlx::Error::Database(_)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
