@@ -40,11 +40,16 @@ impl Preflight for RedisStore {
     }
 }
 
-/// Refuses a server on which records may vanish, or whose scripts are too old.
-pub(crate) async fn refuse_evicting(store: &RedisStore) -> Result<(), StoreError> {
+/// Refuses a server on which records may vanish, whose scripts are too old, or that is only a part
+/// of a Cluster.
+pub(crate) async fn refuse_unsafe(store: &RedisStore) -> Result<(), StoreError> {
     for info in ask_info(store).await? {
         if info.version().severity == Severity::Problem {
             let detail = "the server is older than Redis 7.0 or Valkey 7.2";
+            return Err(StoreError::new(ErrorKind::WrongSchema, Verb::Open, detail));
+        }
+        if !store.shared.link.is_cluster() && info.get("redis_mode") == "cluster" {
+            let detail = "this is a node of a Cluster: use redis-cluster://";
             return Err(StoreError::new(ErrorKind::WrongSchema, Verb::Open, detail));
         }
         if info.eviction().severity == Severity::Problem && !store.shared.config.evicting_allowed {

@@ -91,7 +91,7 @@ impl RedisStore {
     async fn over(link: Link, config: RedisConfig) -> Result<Self, StoreError> {
         let names = Names::new(&config.namespace);
         let store = Self { shared: Arc::new(Shared { link, names, config }) };
-        preflight::refuse_evicting(&store).await?;
+        preflight::refuse_unsafe(&store).await?;
         store.migrate().await?;
         Ok(store)
     }

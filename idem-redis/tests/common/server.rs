@@ -1,0 +1,111 @@
+//! A server of the test's own, to be killed and started again.
+
+use std::fs::File;
+use std::io;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use idem_redis::redis::{self, Client, Value, cmd};
+
+use super::variable;
+
+pub(crate) struct Server {
+    port: u16,
+    options: Vec<String>,
+    folder: tempfile::TempDir,
+    child: Option<Child>,
+}
+
+impl Server {
+    /// Starts one on a free port of loopback, and waits until it answers.
+    pub(crate) async fn start(options: &[&str]) -> Self {
+        let options = options.iter().map(|option| (*option).to_owned()).collect();
+        let folder = tempfile::tempdir().unwrap();
+        let mut server = Self { port: free_port(), options, folder, child: None };
+        server.restart().await;
+        server
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Starts it again with the data that it wrote, and waits until it answers.
+    pub(crate) async fn restart(&mut self) {
+        let log =
+            File::options().create(true).append(true).open(self.folder.path().join("log")).unwrap();
+        let child = Command::new(variable("IDEM_REDIS_SERVER"))
+            .args(["--bind", "127.0.0.1", "--port", &self.port.to_string(), "--save", ""])
+            .arg("--dir")
+            .arg(self.folder.path())
+            .args(&self.options)
+            .stdin(Stdio::null())
+            .stdout(log)
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("IDEM_REDIS_SERVER can be started");
+        self.child = Some(child);
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while let Err(error) = self.ask(&["PING"]).await
+            && error.code() != Some("NOAUTH")
+        {
+            assert!(Instant::now() < deadline, "the server did not start:\n{}", self.log());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Ends it at once, as a crash of the process would.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    /// One command over a connection of its own.
+    pub(crate) async fn ask(&self, words: &[&str]) -> redis::RedisResult<Value> {
+        let client = Client::open(self.url())?;
+        let mut connection = client.get_multiplexed_async_connection().await?;
+        cmd(words[0]).arg(&words[1..]).query_async(&mut connection).await
+    }
+
+    /// Waits until so many lines of INFO hold a text.
+    pub(crate) async fn until_info(&self, text: &str, lines: usize) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            let info: String = match self.ask(&["INFO"]).await {
+                Ok(value) => redis::from_redis_value(value).unwrap(),
+                Err(_) => String::new(),
+            };
+            if info.lines().filter(|line| line.contains(text)).count() == lines {
+                return;
+            }
+            assert!(Instant::now() < deadline, "INFO never said {text}:\n{info}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    fn log(&self) -> String {
+        read(&self.folder.path().join("log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    std::fs::read_to_string(path)
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
