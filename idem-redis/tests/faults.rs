@@ -1,42 +1,18 @@
-//! Under load: the server is killed and restarted, connections are cut, scripts are flushed.
-//! Effects are counted apart from what the store says.
+//! Under load: servers are killed and restarted, connections are cut, scripts are flushed.
 
 mod common;
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::cutter::Cutter;
-use common::server::Server;
-use common::{claim, fresh, key, reply, scope};
+use common::fresh;
+use common::load::{Ledger, check, flush_scripts, start, until_progress};
+use common::server::{Cluster, Server};
 use idem_redis::RedisStore;
-use idem_redis::idem_core::admin::Admin;
-use idem_redis::idem_core::claim::Claimed;
-use idem_redis::idem_core::codec::Sealed;
-use idem_redis::idem_core::error::StoreError;
-use idem_redis::idem_core::key::Key;
-use idem_redis::idem_core::record::{Owner, State};
-use idem_redis::idem_core::store::Store;
-use idem_redis::redis::{Client, cmd};
 
 const KILLS: usize = 20;
 const CUTS: usize = 500;
-const WORKERS: usize = 12;
-/// So long that nothing lapses: whoever wins a key runs it, whatever happens to the server.
-const LEASE: Duration = Duration::from_secs(3_600);
-
-#[derive(Default)]
-struct Ledger {
-    next: AtomicUsize,
-    stop: AtomicBool,
-    flushes: AtomicUsize,
-    errors: AtomicUsize,
-    replays: AtomicUsize,
-    /// By key, every effect that happened, as the reply that tells of it.
-    effects: Mutex<BTreeMap<usize, Vec<Sealed>>>,
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kills_cuts_and_flushes_double_nothing_and_lose_nothing() {
@@ -44,13 +20,11 @@ async fn kills_cuts_and_flushes_double_nothing_and_lose_nothing() {
     let cutter = Cutter::to(server.port()).await;
     let config = fresh().operation_timeout(Duration::from_secs(2));
     let ledger = Arc::new(Ledger::default());
-    let mut workers = Vec::new();
+    let mut stores = Vec::new();
     for _ in 0..4 {
-        let store = RedisStore::connect(&cutter.url(), config.clone()).await.unwrap();
-        for _ in 0..WORKERS / 4 {
-            workers.push(tokio::spawn(work(store.clone(), ledger.clone())));
-        }
+        stores.push(RedisStore::connect(&cutter.url(), config.clone()).await.unwrap());
     }
+    let workers = start(&stores, 3, &ledger);
     let flushing = tokio::spawn(flush_scripts(server.url(), ledger.clone()));
     let started = Instant::now();
     let (mut cuts, mut kills) = (0, 0);
@@ -66,110 +40,49 @@ async fn kills_cuts_and_flushes_double_nothing_and_lose_nothing() {
             kills += 1;
         }
     }
-    ledger.stop.store(true, Ordering::SeqCst);
-    for worker in workers {
-        worker.await.unwrap();
-    }
+    ledger.finish(workers).await;
     flushing.abort();
-    let flushes = ledger.flushes.load(Ordering::SeqCst);
-    assert!(flushes > KILLS, "scripts were flushed only {flushes} times");
+    assert!(ledger.flushes() > KILLS, "scripts were flushed only {} times", ledger.flushes());
     let store = RedisStore::connect(&server.url(), config).await.unwrap();
     let keys = check(&store, &ledger).await;
-    println!(
-        "{kills} kills, {cuts} cuts, {flushes} flushes, {} errors met, {keys} keys, {} replays",
-        ledger.errors.load(Ordering::SeqCst),
-        ledger.replays.load(Ordering::SeqCst),
-    );
+    println!("one server: {kills} kills, {cuts} cuts, {}", ledger.summary(keys));
 }
 
-/// Every key has one effect, its reply stands, and nothing is left in progress.
-async fn check(store: &RedisStore, ledger: &Ledger) -> usize {
-    let effects = ledger.effects.lock().unwrap().clone();
-    for (number, replies) in &effects {
-        assert_eq!(replies.len(), 1, "key {number} had {} effects", replies.len());
-        let seen = store.get(&scope(), &name(*number)).await.unwrap().expect("the record stands");
-        let State::Completed { reply, .. } = seen.record.state else {
-            panic!("key {number} is stuck");
-        };
-        assert_eq!(reply, replies[0], "key {number} lost its reply");
+/// The Cluster's driver sends again by itself what got no answer; that wins nothing twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_whose_driver_resends_doubles_nothing_and_loses_nothing() {
+    const KILLS: usize = 6;
+    const CUTS: usize = 200;
+    let mut cluster = Cluster::start().await;
+    let config = fresh().operation_timeout(Duration::from_secs(4));
+    let ledger = Arc::new(Ledger::default());
+    let mut stores = Vec::new();
+    for _ in 0..3 {
+        stores.push(RedisStore::connect(&cluster.url(), config.clone()).await.unwrap());
     }
-    let stats = store.stats().await.unwrap();
-    assert_eq!((stats.live, stats.lapsed_begun, stats.lapsed_not_begun), (0, 0, 0));
-    assert_eq!(stats.completed, effects.len() as u64);
-    effects.len()
-}
-
-/// Three workers meet on each key. Each calls as an engine does: the same call with the same
-/// owner until it is answered.
-async fn work(store: RedisStore, ledger: Arc<Ledger>) {
-    while !ledger.stop.load(Ordering::SeqCst) {
-        let number = ledger.next.fetch_add(1, Ordering::SeqCst) / 3;
-        let key = name(number);
-        loop {
-            let owner = Owner::random();
-            let asked = Instant::now();
-            let claimed = loop {
-                match claim(&store, &key, owner, LEASE).await {
-                    Ok(claimed) => break claimed,
-                    Err(error) => ledger.meet(&error, asked).await,
-                }
-            };
-            match claimed {
-                Claimed::Acquired(acquired) => {
-                    let told = reply(format!("{number}: {owner:?}"));
-                    ledger.effects.lock().unwrap().entry(number).or_default().push(told.clone());
-                    let asked = Instant::now();
-                    while let Err(error) = store.complete(&acquired.fence, &told).await {
-                        ledger.meet(&error, asked).await;
-                    }
-                    break;
-                }
-                Claimed::InProgress { .. } => tokio::time::sleep(Duration::from_millis(2)).await,
-                Claimed::Completed(replay) => {
-                    let first = ledger.effects.lock().unwrap()[&number][0].clone();
-                    assert_eq!(replay.reply, first, "key {number} replays something else");
-                    ledger.replays.fetch_add(1, Ordering::SeqCst);
-                    break;
-                }
-                other => panic!("key {number}: {other:?}"),
-            }
-        }
-    }
-}
-
-impl Ledger {
-    /// An error that the same call may get over, in good time.
-    async fn meet(&self, error: &StoreError, asked: Instant) {
-        self.errors.fetch_add(1, Ordering::SeqCst);
-        assert!(error.kind().is_transient(), "{error}");
-        assert!(asked.elapsed() < Duration::from_secs(60), "stuck: {error}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
-
-/// Waits until some keys more were taken, so that each fault meets running work.
-async fn until_progress(ledger: &Ledger) {
-    let from = ledger.next.load(Ordering::SeqCst);
+    let workers = start(&stores, 4, &ledger);
+    let flushing: Vec<_> = cluster
+        .nodes
+        .iter()
+        .map(|(node, _)| tokio::spawn(flush_scripts(node.url(), ledger.clone())))
+        .collect();
     let started = Instant::now();
-    while ledger.next.load(Ordering::SeqCst) < from + WORKERS {
-        assert!(started.elapsed() < Duration::from_secs(60), "the work does not go on");
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-}
-
-async fn flush_scripts(url: String, ledger: Arc<Ledger>) {
-    let client = Client::open(url).unwrap();
-    let flush = cmd("SCRIPT").arg("FLUSH").to_owned();
-    loop {
-        if let Ok(mut connection) = client.get_multiplexed_async_connection().await
-            && flush.exec_async(&mut connection).await.is_ok()
-        {
-            ledger.flushes.fetch_add(1, Ordering::SeqCst);
+    let (mut cuts, mut kills) = (0, 0);
+    while cuts < CUTS || kills < KILLS {
+        assert!(started.elapsed() < Duration::from_secs(300), "{kills} kills, {cuts} cuts");
+        until_progress(&ledger).await;
+        cuts += cluster.nodes.iter().map(|(_, cutter)| cutter.cut()).max().unwrap().min(1);
+        if kills < KILLS && cuts >= kills * CUTS / KILLS {
+            let node = &mut cluster.nodes[kills % 3].0;
+            node.kill();
+            node.restart().await;
+            cluster.until_ok().await;
+            kills += 1;
         }
-        tokio::time::sleep(Duration::from_millis(100)).await;
     }
-}
-
-fn name(number: usize) -> Key {
-    key(format!("order-{number}"))
+    ledger.finish(workers).await;
+    flushing.iter().for_each(|flushing| flushing.abort());
+    let store = RedisStore::connect(&cluster.url(), config).await.unwrap();
+    let keys = check(&store, &ledger).await;
+    println!("a Cluster: {kills} kills, {cuts} cuts, {}", ledger.summary(keys));
 }

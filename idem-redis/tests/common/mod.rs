@@ -3,6 +3,7 @@
 #![allow(dead_code)] // Each test file uses a part of it.
 
 pub(crate) mod cutter;
+pub(crate) mod load;
 pub(crate) mod server;
 
 use std::time::Duration;
