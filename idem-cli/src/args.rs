@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::{network, operator};
+use crate::{demo, fixture, network, operator, serve};
 
 /// Operations that are safe to retry: servers to try it with, and the operator's commands.
 #[derive(Debug, Parser)]
@@ -17,6 +17,12 @@ pub struct Cli {
 /// One command of `idem`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// See it work: duplicates, a crash and a pause against real server processes.
+    Demo(demo::Args),
+    /// Run a payments API whose charges are safe to retry.
+    Serve(serve::Args),
+    /// Run the app of the public Idempotency-Key conformance vectors.
+    Fixture(fixture::Args),
     /// Run the card network that `serve` charges through, with a ledger of its own.
     Network(network::Args),
     /// Count the records by what they are.

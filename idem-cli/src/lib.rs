@@ -11,6 +11,11 @@
 //! | [`listen`], [`shutdown`] | what every server command shares: the `listening on` line, draining, SIGTERM |
 //! | [`backends`] | the one place where backends register their store URLs |
 //! | [`operator`] | `stats`, `list`, `inspect`, `stuck`, `sweep`, `migrate`, `preflight` |
+//! | [`demo`] | `idem demo`: the tour |
+//! | [`serve`] | `idem serve`: a payments API whose charges are safe to retry |
+//! | [`server_args`] | what `serve` and `fixture` share on the command line |
+//! | [`wire`] | an HTTP client that shows what was on the wire, for the demo and the tests |
+//! | [`fixture`] | `idem fixture`: the app of the public conformance vectors |
 //! | [`network`] | `idem network`: the card network, its ledger, its client, and starting it as a child |
 //!
 //! A new command is a module with an `Args` and a `run` that returns `Result<Exit, Failure>`, one
@@ -18,14 +23,19 @@
 
 pub mod args;
 pub mod backends;
+pub mod demo;
 pub mod duration;
 pub mod exit;
+pub mod fixture;
 pub mod listen;
 pub mod logging;
 pub mod network;
 pub mod operator;
+pub mod serve;
+pub mod server_args;
 pub mod shutdown;
 pub mod size;
+pub mod wire;
 
 use std::ffi::OsString;
 
@@ -54,6 +64,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
 
 fn dispatch(command: Command) -> Result<Exit, Failure> {
     match command {
+        Command::Demo(args) => demo::run(args),
+        Command::Serve(args) => serve::run(args),
+        Command::Fixture(args) => fixture::run(args),
         Command::Network(args) => network::run(args),
         Command::Stats(args) => operator::run_stats(args),
         Command::List(args) => operator::run_list(args),

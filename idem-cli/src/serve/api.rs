@@ -1,0 +1,67 @@
+//! The API over HTTP: one route behind the idempotency layer, and what may be read freely.
+
+use axum::extract::State;
+use axum::handler::Handler as _;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use http::StatusCode;
+use http::request::Parts;
+use idem_core::engine::Engine;
+use idem_core::key::Scope;
+use idem_core::operation::Operation;
+use idem_http::IdempotencyLayer;
+use idem_http::handler::{Done, Exec, Fault};
+use idem_http::scope::ScopeError;
+use serde_json::json;
+
+use super::caller::Caller;
+use super::charge;
+use super::listing;
+use super::problem::Problem;
+use crate::network::CardNetwork;
+
+/// What the handlers share.
+#[derive(Clone)]
+pub(super) struct Api {
+    pub(super) engine: Engine,
+    pub(super) network: CardNetwork,
+}
+
+pub(super) fn router(api: Api, charge: &Operation, max_body_bytes: usize) -> Router {
+    let idempotency = IdempotencyLayer::new(api.engine.clone())
+        .operation(charge)
+        .max_body_bytes(max_body_bytes)
+        .scope(scope);
+    Router::new()
+        .route("/v1/charges", post(create.layer(idempotency)).get(listing::list))
+        .route("/v1/charges/{id}", get(listing::retrieve))
+        .route("/healthz", get(healthz))
+        .fallback(async || Problem::new(StatusCode::NOT_FOUND, "not_found", "no such resource"))
+        .method_not_allowed_fallback(async || {
+            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "not here")
+        })
+        .with_state(api)
+}
+
+/// Checks the request, then carries the charge out as a reconciler would. What the check finds
+/// costs no key: a corrected request may use it.
+async fn create(exec: Exec) -> Result<Done, Fault> {
+    charge::check(&exec).map_err(Fault::reject)?;
+    Ok(exec.registered().await?.into())
+}
+
+fn scope(request: &Parts) -> Result<Scope, ScopeError> {
+    Caller::of(&request.headers).map(|caller| caller.scope()).ok_or_else(ScopeError::missing)
+}
+
+async fn healthz(State(api): State<Api>) -> Result<Response, Problem> {
+    match api.engine.store().lapsed(None, 1).await {
+        Ok(_) => Ok(Json(json!({ "status": "ok" })).into_response()),
+        Err(error) => {
+            tracing::warn!(%error, "the store cannot be read");
+            let message = "the store cannot be read";
+            Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", message))
+        }
+    }
+}

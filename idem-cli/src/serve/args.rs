@@ -1,0 +1,39 @@
+//! The arguments of `idem serve`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::failpoint::Failpoint;
+use crate::duration;
+use crate::server_args::ServerArgs;
+
+/// Run a payments API whose charges are safe to retry.
+///
+/// It keeps its records in the store, and charges through a card network that runs as a process
+/// of its own. Any bearer token is an account. It has no TLS: keep it on loopback.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Where to listen, which store, and how requests are protected.
+    #[command(flatten)]
+    pub server: ServerArgs,
+
+    /// Start a card network with its ledger in this file; it ends with this server.
+    #[arg(long, value_name = "PATH", required_unless_present = "network")]
+    pub ledger: Option<PathBuf>,
+
+    /// Use the card network that runs at this address, such as http://127.0.0.1:4000.
+    #[arg(long, value_name = "URL", conflicts_with = "ledger")]
+    pub network: Option<String>,
+
+    /// How long a call to the card network may take.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
+    pub network_timeout: Duration,
+
+    /// How often a charge is attempted before it is held for a person to settle.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    pub attempts: u32,
+
+    /// Stop or kill this server exactly in a window: POINT=kill, POINT=stop, POINT=wait:FILE.
+    #[arg(long, hide = true, env = "IDEM_FAILPOINT", value_delimiter = ';', hide_env = true)]
+    pub failpoint: Vec<Failpoint>,
+}
