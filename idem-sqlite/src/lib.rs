@@ -65,6 +65,8 @@
 //! unless it was built otherwise; a larger one is an error of kind `InvalidInput`.
 
 mod admin;
+#[cfg(test)]
+mod conditions;
 mod config;
 mod error;
 mod gate;

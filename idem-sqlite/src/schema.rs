@@ -47,8 +47,10 @@ const MIGRATIONS: &[&[&str]] = &[&[
         PRIMARY KEY (scope, key),
         CHECK ((retention IS NULL) = (retention_after_completion IS NULL)),
         CHECK ((recovery_number IS NULL) = (recovery IS NULL)),
-        CHECK ((state = 0) = (locked_until IS NOT NULL AND given_up IS NOT NULL)),
-        CHECK ((state = 1) = (reply IS NOT NULL AND completed_at IS NOT NULL)),
+        CHECK ((state = 0) = (locked_until IS NOT NULL)),
+        CHECK ((state = 0) = (given_up IS NOT NULL)),
+        CHECK ((state = 1) = (completed_at IS NOT NULL)),
+        CHECK ((state = 1) = (reply IS NOT NULL)),
         CHECK (state = 0 OR (input IS NULL AND recovery IS NULL)),
         CHECK ((expires_at IS NOT NULL) = (state = 1 AND retention IS NOT NULL))
     ) STRICT",

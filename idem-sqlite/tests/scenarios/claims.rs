@@ -17,7 +17,7 @@ fn only(incarnation: Incarnation, attempt: u32) -> Takeover {
     Takeover::Only { incarnation, attempt, younger_than: None }
 }
 
-pub async fn nothing_there_is_inserted_and_only_inserts_nothing(
+pub(crate) async fn nothing_there_is_inserted_and_only_inserts_nothing(
     store: impl Admin,
     _clock: Arc<ManualClock>,
 ) {
@@ -36,7 +36,7 @@ pub async fn nothing_there_is_inserted_and_only_inserts_nothing(
     assert_eq!(seen.record.fence(), acquired.fence);
 }
 
-pub async fn an_expired_reply_counts_as_absent(store: impl Admin, clock: Arc<ManualClock>) {
+pub(crate) async fn an_expired_reply_counts_as_absent(store: impl Admin, clock: Arc<ManualClock>) {
     let request = Request::new("k");
     let first = request.acquire(&store).await;
     store.checkpoint(&first.fence, &point(1), LEASE).await.unwrap();
@@ -54,7 +54,10 @@ pub async fn an_expired_reply_counts_as_absent(store: impl Admin, clock: Arc<Man
     assert_eq!(second.age, Duration::ZERO);
 }
 
-pub async fn the_same_call_again_is_acquired_again(store: impl Admin, clock: Arc<ManualClock>) {
+pub(crate) async fn the_same_call_again_is_acquired_again(
+    store: impl Admin,
+    clock: Arc<ManualClock>,
+) {
     let request = Request::new("k");
     let first = request.acquire(&store).await;
     store.checkpoint(&first.fence, &point(1), LEASE).await.unwrap();
@@ -69,7 +72,7 @@ pub async fn the_same_call_again_is_acquired_again(store: impl Admin, clock: Arc
     assert_eq!(shorter.acquire(&store).await.lease, LEASE, "a repeat never shortens a lease");
 }
 
-pub async fn a_scheme_that_is_not_known_stops_everything(
+pub(crate) async fn a_scheme_that_is_not_known_stops_everything(
     store: impl Admin,
     clock: Arc<ManualClock>,
 ) {
@@ -87,7 +90,7 @@ pub async fn a_scheme_that_is_not_known_stops_everything(
     assert!(matches!(both.send(&store).await, Claimed::Completed(_)));
 }
 
-pub async fn a_lapsed_record_that_never_began_gives_way(
+pub(crate) async fn a_lapsed_record_that_never_began_gives_way(
     store: impl Admin,
     clock: Arc<ManualClock>,
 ) {
@@ -110,7 +113,7 @@ pub async fn a_lapsed_record_that_never_began_gives_way(
     assert_eq!(third.send(&store).await, Claimed::Mismatch { completed: false });
 }
 
-pub async fn a_lapsed_record_past_its_retention_gives_way(
+pub(crate) async fn a_lapsed_record_past_its_retention_gives_way(
     store: impl Admin,
     clock: Arc<ManualClock>,
 ) {
@@ -129,7 +132,7 @@ pub async fn a_lapsed_record_past_its_retention_gives_way(
     assert_eq!(other.send(&store).await, Claimed::Mismatch { completed: false });
 }
 
-pub async fn another_request_under_the_key_is_a_mismatch(
+pub(crate) async fn another_request_under_the_key_is_a_mismatch(
     store: impl Admin,
     _clock: Arc<ManualClock>,
 ) {
@@ -148,7 +151,7 @@ pub async fn another_request_under_the_key_is_a_mismatch(
     assert!(matches!(uncompared.send(&store).await, Claimed::Completed(_)));
 }
 
-pub async fn a_live_record_is_in_progress(store: impl Admin, clock: Arc<ManualClock>) {
+pub(crate) async fn a_live_record_is_in_progress(store: impl Admin, clock: Arc<ManualClock>) {
     let request = Request::new("k");
     let held = request.acquire(&store).await;
     clock.advance(Duration::from_secs(10));
@@ -168,7 +171,7 @@ pub async fn a_live_record_is_in_progress(store: impl Admin, clock: Arc<ManualCl
     assert_eq!(kind_of(store.complete(&held.fence, &sealed("r")).await), ErrorKind::FenceLost);
 }
 
-pub async fn a_takeover_keeps_what_the_first_claim_said(
+pub(crate) async fn a_takeover_keeps_what_the_first_claim_said(
     store: impl Admin,
     clock: Arc<ManualClock>,
 ) {
@@ -193,7 +196,10 @@ pub async fn a_takeover_keeps_what_the_first_claim_said(
     assert!(!record.marks_begun);
 }
 
-pub async fn the_policy_decides_on_a_lapsed_record(store: impl Admin, clock: Arc<ManualClock>) {
+pub(crate) async fn the_policy_decides_on_a_lapsed_record(
+    store: impl Admin,
+    clock: Arc<ManualClock>,
+) {
     let request = Request::new("k");
     let held = request.acquire(&store).await;
     store.checkpoint(&held.fence, &point(1), LEASE).await.unwrap();
@@ -240,7 +246,7 @@ pub async fn the_policy_decides_on_a_lapsed_record(store: impl Admin, clock: Arc
     }
 }
 
-pub async fn a_completed_record_is_replayed(store: impl Admin, clock: Arc<ManualClock>) {
+pub(crate) async fn a_completed_record_is_replayed(store: impl Admin, clock: Arc<ManualClock>) {
     let request = Request::new("k");
     let held = request.acquire(&store).await;
     store.complete(&held.fence, &sealed([0, 255, 10])).await.unwrap();
@@ -264,7 +270,7 @@ pub async fn a_completed_record_is_replayed(store: impl Admin, clock: Arc<Manual
     assert_eq!(replay.expires_in, None);
 }
 
-pub async fn a_reply_is_kept_for_the_least_time_after_completion(
+pub(crate) async fn a_reply_is_kept_for_the_least_time_after_completion(
     store: impl Admin,
     clock: Arc<ManualClock>,
 ) {
@@ -279,7 +285,10 @@ pub async fn a_reply_is_kept_for_the_least_time_after_completion(
     assert_eq!(request.again().acquire(&store).await.fence.attempt, 1);
 }
 
-pub async fn a_clock_that_steps_back_frees_nothing(store: impl Admin, clock: Arc<ManualClock>) {
+pub(crate) async fn a_clock_that_steps_back_frees_nothing(
+    store: impl Admin,
+    clock: Arc<ManualClock>,
+) {
     let request = Request::new("k");
     let held = request.acquire(&store).await;
     clock.step_back(Duration::from_secs(60));

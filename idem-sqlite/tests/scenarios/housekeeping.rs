@@ -18,7 +18,10 @@ fn keys(page: &Page) -> Vec<String> {
     page.records.iter().map(|seen| text(seen.record.key.as_bytes())).collect()
 }
 
-pub async fn lapsed_records_come_oldest_first_in_pages(store: impl Admin, clock: Arc<ManualClock>) {
+pub(crate) async fn lapsed_records_come_oldest_first_in_pages(
+    store: impl Admin,
+    clock: Arc<ManualClock>,
+) {
     for (number, key) in ["d", "b", "c", "a"].into_iter().enumerate() {
         let lease = LEASE - Duration::from_secs(number as u64 / 2);
         Request::new(key).with(|it| it.lease = lease).acquire(&store).await;
@@ -47,7 +50,10 @@ pub async fn lapsed_records_come_oldest_first_in_pages(store: impl Admin, clock:
     assert_eq!((exact.records.len(), exact.next), (4, None), "a full last page has no cursor");
 }
 
-pub async fn a_cursor_of_another_listing_is_refused(store: impl Admin, _clock: Arc<ManualClock>) {
+pub(crate) async fn a_cursor_of_another_listing_is_refused(
+    store: impl Admin,
+    _clock: Arc<ManualClock>,
+) {
     for bytes in [&b""[..], b"x", &[9; 40]] {
         let cursor = Cursor::from_bytes(bytes);
         assert_eq!(kind_of(store.lapsed(Some(&cursor), 1).await), ErrorKind::InvalidInput);
@@ -56,7 +62,7 @@ pub async fn a_cursor_of_another_listing_is_refused(store: impl Admin, _clock: A
     }
 }
 
-pub async fn a_sweep_takes_expired_replies_and_what_never_began(
+pub(crate) async fn a_sweep_takes_expired_replies_and_what_never_began(
     store: impl Admin,
     clock: Arc<ManualClock>,
 ) {
@@ -90,7 +96,7 @@ pub async fn a_sweep_takes_expired_replies_and_what_never_began(
     assert_eq!(left, ["begun", "forever", "in progress", "not begun, for ever"]);
 }
 
-pub async fn a_listing_filters_and_pages_by_scope_and_key(
+pub(crate) async fn a_listing_filters_and_pages_by_scope_and_key(
     store: impl Admin,
     clock: Arc<ManualClock>,
 ) {
@@ -136,7 +142,7 @@ pub async fn a_listing_filters_and_pages_by_scope_and_key(
     assert_eq!(kept, ["1", "2", "3"], "an expired reply is not listed");
 }
 
-pub async fn a_cursor_goes_on_in_whatever_scope_is_asked(
+pub(crate) async fn a_cursor_goes_on_in_whatever_scope_is_asked(
     store: impl Admin,
     _clock: Arc<ManualClock>,
 ) {
@@ -152,7 +158,7 @@ pub async fn a_cursor_goes_on_in_whatever_scope_is_asked(
     }
 }
 
-pub async fn the_counts_are_right(store: impl Admin, clock: Arc<ManualClock>) {
+pub(crate) async fn the_counts_are_right(store: impl Admin, clock: Arc<ManualClock>) {
     for key in ["1", "2"] {
         let fence = Request::new(key).acquire(&store).await.fence;
         store.complete(&fence, &sealed("reply")).await.unwrap();
@@ -179,7 +185,7 @@ pub async fn the_counts_are_right(store: impl Admin, clock: Arc<ManualClock>) {
     assert_eq!(stats, expected);
 }
 
-pub async fn forgetting_a_scope_leaves_what_is_in_progress(
+pub(crate) async fn forgetting_a_scope_leaves_what_is_in_progress(
     store: impl Admin,
     clock: Arc<ManualClock>,
 ) {

@@ -57,7 +57,10 @@ fn lookalikes() -> Vec<Vec<u8>> {
     keys
 }
 
-pub async fn keys_that_look_alike_are_different(store: impl Admin, _clock: Arc<ManualClock>) {
+pub(crate) async fn keys_that_look_alike_are_different(
+    store: impl Admin,
+    _clock: Arc<ManualClock>,
+) {
     let keys = lookalikes();
     for (number, key) in keys.iter().enumerate() {
         let request = Request::opaque("s", key);
@@ -78,7 +81,10 @@ pub async fn keys_that_look_alike_are_different(store: impl Admin, _clock: Arc<M
     assert_eq!(seen, expected, "byte order");
 }
 
-pub async fn scopes_that_look_alike_are_different(store: impl Admin, _clock: Arc<ManualClock>) {
+pub(crate) async fn scopes_that_look_alike_are_different(
+    store: impl Admin,
+    _clock: Arc<ManualClock>,
+) {
     let longest = "s".repeat(255);
     // (a, bc) and (ab, c) must not meet either.
     let pairs = [
@@ -105,7 +111,10 @@ pub async fn scopes_that_look_alike_are_different(store: impl Admin, _clock: Arc
     }
 }
 
-pub async fn operations_are_compared_byte_for_byte(store: impl Admin, _clock: Arc<ManualClock>) {
+pub(crate) async fn operations_are_compared_byte_for_byte(
+    store: impl Admin,
+    _clock: Arc<ManualClock>,
+) {
     let names = ["charge", "Charge", "charge ", "charge\0", "chargé", &"o".repeat(255)];
     for (number, name) in names.iter().enumerate() {
         let operation = OperationName::new(name).unwrap();
@@ -126,7 +135,7 @@ pub async fn operations_are_compared_byte_for_byte(store: impl Admin, _clock: Ar
     }
 }
 
-pub async fn data_comes_back_byte_for_byte(store: impl Admin, _clock: Arc<ManualClock>) {
+pub(crate) async fn data_comes_back_byte_for_byte(store: impl Admin, _clock: Arc<ManualClock>) {
     let every_byte: Vec<u8> = (0..=255).collect();
     let large: Vec<u8> = (0..1024 * 1024_u32).map(|number| (number * 31 % 251) as u8).collect();
     let payloads = [Vec::new(), vec![0], b"text".to_vec(), every_byte, large];
@@ -151,7 +160,7 @@ pub async fn data_comes_back_byte_for_byte(store: impl Admin, _clock: Arc<Manual
     assert_eq!(without.acquire(&store).await.input, None, "no input is not an empty one");
 }
 
-pub async fn durations_at_their_limits_are_kept(store: impl Admin, clock: Arc<ManualClock>) {
+pub(crate) async fn durations_at_their_limits_are_kept(store: impl Admin, clock: Arc<ManualClock>) {
     let longest = Request::new("long").with(|it| {
         it.lease = Duration::MAX;
         it.retention = Retention::at_least(Duration::MAX, Duration::MAX);

@@ -1,7 +1,7 @@
 //! Scenarios of the contract, generic over the store and stepped by a manual clock.
 
-pub mod claims;
-pub mod housekeeping;
-pub mod keys;
-pub mod traces;
-pub mod verbs;
+pub(crate) mod claims;
+pub(crate) mod housekeeping;
+pub(crate) mod keys;
+pub(crate) mod traces;
+pub(crate) mod verbs;

@@ -11,7 +11,7 @@ use idem_core::time::ManualClock;
 
 use crate::support::{LEASE, RETENTION, Request, kind_of, point, print, sealed};
 
-pub async fn a_delayed_claim_after_expiry_does_not_revive_an_old_fence(
+pub(crate) async fn a_delayed_claim_after_expiry_does_not_revive_an_old_fence(
     store: impl Admin,
     clock: Arc<ManualClock>,
 ) {
@@ -26,7 +26,7 @@ pub async fn a_delayed_claim_after_expiry_does_not_revive_an_old_fence(
     store.complete(&new, &sealed("second")).await.unwrap();
 }
 
-pub async fn a_delayed_claim_after_release_does_not_revive_an_old_fence(
+pub(crate) async fn a_delayed_claim_after_release_does_not_revive_an_old_fence(
     store: impl Admin,
     _clock: Arc<ManualClock>,
 ) {
@@ -40,7 +40,7 @@ pub async fn a_delayed_claim_after_release_does_not_revive_an_old_fence(
     assert_eq!(stands.record.fence(), new);
 }
 
-pub async fn a_delayed_recovery_point_does_not_move_back(
+pub(crate) async fn a_delayed_recovery_point_does_not_move_back(
     store: impl Admin,
     _clock: Arc<ManualClock>,
 ) {
@@ -57,7 +57,7 @@ pub async fn a_delayed_recovery_point_does_not_move_back(
     assert_eq!(stands.record.recovery(), Some(&point(2)));
 }
 
-pub async fn a_second_attempt_is_never_released(store: impl Admin, clock: Arc<ManualClock>) {
+pub(crate) async fn a_second_attempt_is_never_released(store: impl Admin, clock: Arc<ManualClock>) {
     let request = Request::new("k");
     let first = request.acquire(&store).await.fence;
     clock.advance(LEASE);
@@ -68,7 +68,10 @@ pub async fn a_second_attempt_is_never_released(store: impl Admin, clock: Arc<Ma
     assert_eq!(corrected.send(&store).await, Claimed::Mismatch { completed: false });
 }
 
-pub async fn hold_counts_only_once_something_began(store: impl Admin, clock: Arc<ManualClock>) {
+pub(crate) async fn hold_counts_only_once_something_began(
+    store: impl Admin,
+    clock: Arc<ManualClock>,
+) {
     let held = Request::new("k").with(|it| {
         it.takeover = Takeover::Never;
         it.marks_begun = true;
@@ -81,7 +84,10 @@ pub async fn hold_counts_only_once_something_began(store: impl Admin, clock: Arc
     assert!(matches!(held.again().send(&store).await, Claimed::Lapsed(_)));
 }
 
-pub async fn a_reconciler_takes_only_what_it_listed(store: impl Admin, clock: Arc<ManualClock>) {
+pub(crate) async fn a_reconciler_takes_only_what_it_listed(
+    store: impl Admin,
+    clock: Arc<ManualClock>,
+) {
     let request = Request::new("k");
     let first = request.acquire(&store).await.fence;
     clock.advance(LEASE);
@@ -101,7 +107,7 @@ pub async fn a_reconciler_takes_only_what_it_listed(store: impl Admin, clock: Ar
     store.complete(&second, &sealed("its own")).await.expect("the new life is untouched");
 }
 
-pub async fn a_takeover_that_is_too_late_does_not_fence_out_the_holder(
+pub(crate) async fn a_takeover_that_is_too_late_does_not_fence_out_the_holder(
     store: impl Admin,
     clock: Arc<ManualClock>,
 ) {
@@ -116,7 +122,7 @@ pub async fn a_takeover_that_is_too_late_does_not_fence_out_the_holder(
     store.complete(&holder, &sealed("reply")).await.expect("the holder still completes");
 }
 
-pub async fn a_late_heartbeat_does_not_bring_back_a_lease_that_was_given_up(
+pub(crate) async fn a_late_heartbeat_does_not_bring_back_a_lease_that_was_given_up(
     store: impl Admin,
     _clock: Arc<ManualClock>,
 ) {
@@ -131,7 +137,7 @@ pub async fn a_late_heartbeat_does_not_bring_back_a_lease_that_was_given_up(
 }
 
 /// A loser's clean-up, a stale holder, a second taker: none of them frees or changes the claim.
-pub async fn losers_change_nothing(store: impl Admin, clock: Arc<ManualClock>) {
+pub(crate) async fn losers_change_nothing(store: impl Admin, clock: Arc<ManualClock>) {
     let request = Request::new("k");
     let first = request.acquire(&store).await.fence;
     assert!(matches!(request.again().send(&store).await, Claimed::InProgress { .. }));

@@ -68,7 +68,7 @@ fn said<T>(result: Result<T, StoreError>) -> Said {
     result.map(|_| ()).map_err(|error| error.kind())
 }
 
-pub async fn every_verb_in_every_state(store: impl Admin, clock: Arc<ManualClock>) {
+pub(crate) async fn every_verb_in_every_state(store: impl Admin, clock: Arc<ManualClock>) {
     let lost = Err(ErrorKind::FenceLost);
     let refused = Err(ErrorKind::Refused);
     // In the order of STATES.
@@ -106,7 +106,7 @@ pub async fn every_verb_in_every_state(store: impl Admin, clock: Arc<ManualClock
     }
 }
 
-pub async fn a_fence_has_to_fit_in_every_part(store: impl Admin, _clock: Arc<ManualClock>) {
+pub(crate) async fn a_fence_has_to_fit_in_every_part(store: impl Admin, _clock: Arc<ManualClock>) {
     let request = Request::new("k");
     let other = Request::new("other").acquire(&store).await.fence;
     let fence = request.acquire(&store).await.fence;
@@ -127,7 +127,7 @@ pub async fn a_fence_has_to_fit_in_every_part(store: impl Admin, _clock: Arc<Man
     assert_eq!(store.get(&request.scope, &request.key).await.unwrap(), before);
 }
 
-pub async fn a_lease_is_counted_from_now_and_never_shortened(
+pub(crate) async fn a_lease_is_counted_from_now_and_never_shortened(
     store: impl Admin,
     clock: Arc<ManualClock>,
 ) {
@@ -147,7 +147,7 @@ pub async fn a_lease_is_counted_from_now_and_never_shortened(
     assert_eq!(seen.lapsed_for(), None);
 }
 
-pub async fn a_completed_record_has_dropped_what_a_resumption_needed(
+pub(crate) async fn a_completed_record_has_dropped_what_a_resumption_needed(
     store: impl Admin,
     _clock: Arc<ManualClock>,
 ) {

@@ -17,31 +17,31 @@ use idem_core::time::ManualClock;
 use idem_sqlite::{SqliteStore, SqliteStoreBuilder};
 use tempfile::TempDir;
 
-pub const LEASE: Duration = Duration::from_secs(30);
-pub const RETENTION: Duration = Duration::from_secs(3_600);
+pub(crate) const LEASE: Duration = Duration::from_secs(30);
+pub(crate) const RETENTION: Duration = Duration::from_secs(3_600);
 
 /// A claim that owns what a [`Claim`] borrows.
 #[derive(Debug, Clone)]
-pub struct Request {
-    pub scope: Scope,
-    pub key: Key,
-    pub owner: Owner,
-    pub operation: OperationName,
-    pub fingerprints: Fingerprints,
-    pub input: Option<Sealed>,
-    pub marks_begun: bool,
-    pub lease: Duration,
-    pub retention: Retention,
-    pub takeover: Takeover,
+pub(crate) struct Request {
+    pub(crate) scope: Scope,
+    pub(crate) key: Key,
+    pub(crate) owner: Owner,
+    pub(crate) operation: OperationName,
+    pub(crate) fingerprints: Fingerprints,
+    pub(crate) input: Option<Sealed>,
+    pub(crate) marks_begun: bool,
+    pub(crate) lease: Duration,
+    pub(crate) retention: Retention,
+    pub(crate) takeover: Takeover,
 }
 
 impl Request {
     /// A request under `key` that takes over freely, by an owner of its own.
-    pub fn new(key: &str) -> Self {
+    pub(crate) fn new(key: &str) -> Self {
         Self::opaque("scope-1", key.as_bytes())
     }
 
-    pub fn opaque(scope: &str, key: &[u8]) -> Self {
+    pub(crate) fn opaque(scope: &str, key: &[u8]) -> Self {
         Self {
             scope: Scope::new(scope).unwrap(),
             key: Key::opaque(key).unwrap(),
@@ -57,17 +57,17 @@ impl Request {
     }
 
     /// The same request by another caller.
-    pub fn again(&self) -> Self {
+    pub(crate) fn again(&self) -> Self {
         Self { owner: Owner::random(), ..self.clone() }
     }
 
-    pub fn with(&self, change: impl FnOnce(&mut Self)) -> Self {
+    pub(crate) fn with(&self, change: impl FnOnce(&mut Self)) -> Self {
         let mut request = self.again();
         change(&mut request);
         request
     }
 
-    pub fn claim(&self) -> Claim<'_> {
+    pub(crate) fn claim(&self) -> Claim<'_> {
         Claim::new(
             &self.scope,
             &self.key,
@@ -82,11 +82,11 @@ impl Request {
         .marking_begun(self.marks_begun)
     }
 
-    pub async fn send(&self, store: &impl Store) -> Claimed {
+    pub(crate) async fn send(&self, store: &impl Store) -> Claimed {
         store.claim(&self.claim()).await.expect("the claim is answered")
     }
 
-    pub async fn acquire(&self, store: &impl Store) -> Acquired {
+    pub(crate) async fn acquire(&self, store: &impl Store) -> Acquired {
         match self.send(store).await {
             Claimed::Acquired(acquired) => acquired,
             other => panic!("expected to acquire, seen {other:?}"),
@@ -94,49 +94,49 @@ impl Request {
     }
 }
 
-pub fn print(byte: u8) -> Fingerprint {
+pub(crate) fn print(byte: u8) -> Fingerprint {
     Fingerprint::from_parts(Scheme::V1, [byte; 32])
 }
 
-pub fn sealed(bytes: impl AsRef<[u8]>) -> Sealed {
+pub(crate) fn sealed(bytes: impl AsRef<[u8]>) -> Sealed {
     Sealed::from_bytes(bytes.as_ref().to_vec())
 }
 
-pub fn point(number: u32) -> Recovery {
+pub(crate) fn point(number: u32) -> Recovery {
     Recovery { number, payload: sealed(format!("point {number}")) }
 }
 
-pub fn kind_of<T: std::fmt::Debug>(result: Result<T, StoreError>) -> ErrorKind {
+pub(crate) fn kind_of<T: std::fmt::Debug>(result: Result<T, StoreError>) -> ErrorKind {
     result.expect_err("expected an error").kind()
 }
 
 /// A file in a directory of its own, which goes with it.
-pub struct Place {
+pub(crate) struct Place {
     _directory: TempDir,
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
 }
 
 impl Place {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().expect("a directory for the test");
         let path = directory.path().join("store.db");
         Self { _directory: directory, path }
     }
 
-    pub async fn open(&self) -> SqliteStore {
+    pub(crate) async fn open(&self) -> SqliteStore {
         self.open_with(SqliteStore::builder()).await
     }
 
-    pub async fn open_with(&self, builder: SqliteStoreBuilder) -> SqliteStore {
+    pub(crate) async fn open_with(&self, builder: SqliteStoreBuilder) -> SqliteStore {
         builder.open(&self.path).await.expect("the store opens")
     }
 
-    pub async fn open_at(&self, clock: &Arc<ManualClock>) -> SqliteStore {
+    pub(crate) async fn open_at(&self, clock: &Arc<ManualClock>) -> SqliteStore {
         self.open_with(SqliteStore::builder().clock(Arc::clone(clock))).await
     }
 
     /// A connection that knows nothing of the store.
-    pub async fn sql(&self) -> idem_sqlite::sqlx::SqliteConnection {
+    pub(crate) async fn sql(&self) -> idem_sqlite::sqlx::SqliteConnection {
         use idem_sqlite::sqlx::Connection;
         let options = idem_sqlite::sqlx::sqlite::SqliteConnectOptions::new();
         let options = options.filename(&self.path).create_if_missing(true);
@@ -145,11 +145,11 @@ impl Place {
 }
 
 /// A small generator whose seed is printed, so that a failure can be run again.
-pub struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
     /// Seeded from the environment variable `IDEM_TEST_SEED`, or from the time.
-    pub fn new(test: &str) -> Self {
+    pub(crate) fn new(test: &str) -> Self {
         let seed = match std::env::var("IDEM_TEST_SEED") {
             Ok(seed) => seed.parse().expect("IDEM_TEST_SEED is a number"),
             Err(_) => std::time::SystemTime::now()
@@ -160,12 +160,12 @@ impl Random {
         Self::seeded(seed)
     }
 
-    pub fn seeded(seed: u64) -> Self {
+    pub(crate) fn seeded(seed: u64) -> Self {
         Self(seed)
     }
 
     /// SplitMix64.
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -173,7 +173,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    pub fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }
 }
