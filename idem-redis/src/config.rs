@@ -23,7 +23,7 @@ pub const MAX_NAMESPACE_BYTES: usize = 64;
 ///     .wait_for_replicas(1, Duration::from_millis(500));
 /// # Ok::<(), idem_redis::idem_core::error::StoreError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct RedisConfig {
     pub(crate) namespace: String,
     pub(crate) operation_timeout: Duration,
@@ -31,6 +31,8 @@ pub struct RedisConfig {
     pub(crate) connections: usize,
     pub(crate) replicas: Option<ReplicaWait>,
     pub(crate) evicting_allowed: bool,
+    #[cfg(feature = "test-clock")]
+    pub(crate) clock: Option<std::sync::Arc<dyn idem_core::time::Clock>>,
 }
 
 /// How many replicas must have a write before it counts.
@@ -53,6 +55,8 @@ impl RedisConfig {
             connections: 1,
             replicas: None,
             evicting_allowed: false,
+            #[cfg(feature = "test-clock")]
+            clock: None,
         }
     }
 
@@ -106,6 +110,16 @@ impl RedisConfig {
         let timeout = timeout.max(Duration::from_millis(1));
         self.replicas = (replicas > 0).then_some(ReplicaWait { replicas, timeout });
         self.connections = self.connections.max(8);
+        self
+    }
+
+    /// **For tests only.** Lets a clock of the test judge leases and expiry in place of the
+    /// server's, and leaves out the server's own expiry. Two callers with clocks that differ would
+    /// both win a claim.
+    #[cfg(feature = "test-clock")]
+    #[must_use]
+    pub fn judged_by_the_clock_of_a_test(mut self, clock: impl idem_core::time::Clock) -> Self {
+        self.clock = Some(std::sync::Arc::new(clock));
         self
     }
 

@@ -1,9 +1,13 @@
 //! The way to the server: connections, scripts that it may have lost, and the wait for replicas.
 
 use std::future::Future;
+#[cfg(feature = "test-clock")]
+use std::sync::Arc;
 use std::time::Duration;
 
 use idem_core::error::{StoreError, Verb};
+#[cfg(feature = "test-clock")]
+use idem_core::time::Clock;
 use redis::aio::{ConnectionLike, ConnectionManager};
 use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{
@@ -15,6 +19,8 @@ use crate::config::{RedisConfig, ReplicaWait, Target};
 use crate::fault::Call;
 use crate::pool::{self, Pool};
 use crate::script::Script;
+#[cfg(feature = "test-clock")]
+use crate::script::Text;
 
 /// How to reach the server. Every call is bounded in time, and may be dropped at any await: the
 /// connections are shared, and the driver throws away an answer that nobody waits for.
@@ -22,6 +28,8 @@ pub(crate) struct Link {
     route: Route,
     operation_timeout: Duration,
     replicas: Option<ReplicaWait>,
+    #[cfg(feature = "test-clock")]
+    clock: Option<Arc<dyn Clock>>,
 }
 
 enum Route {
@@ -65,7 +73,13 @@ impl Link {
     }
 
     fn over(route: Route, config: &RedisConfig) -> Self {
-        Self { route, operation_timeout: config.operation_timeout, replicas: config.replicas }
+        Self {
+            route,
+            operation_timeout: config.operation_timeout,
+            replicas: config.replicas,
+            #[cfg(feature = "test-clock")]
+            clock: config.clock.clone(),
+        }
     }
 
     pub(crate) fn is_cluster(&self) -> bool {
@@ -88,10 +102,14 @@ impl Link {
     ) -> Result<Value, StoreError> {
         let call = Call { verb, writes: script.writes, resent: self.is_cluster() };
         let slot = &keys[0];
+        #[cfg(feature = "test-clock")]
+        let (text, arguments) = &self.on_its_clock(script, arguments);
+        #[cfg(not(feature = "test-clock"))]
+        let text = script.text();
         let running = async {
-            match self.send(call, slot, script.by_hash(keys, arguments)).await {
+            match self.send(call, slot, text.by_hash(keys, arguments)).await {
                 Err(Failed::Driver(error)) if is_unknown_script(&error) => {
-                    self.send(call, slot, script.by_source(keys, arguments)).await
+                    self.send(call, slot, text.by_source(keys, arguments)).await
                 }
                 other => other,
             }
@@ -104,6 +122,18 @@ impl Link {
             }
             Ok(Ok(value)) => Ok(value),
         }
+    }
+
+    #[cfg(feature = "test-clock")]
+    fn on_its_clock<'s>(
+        &self,
+        script: &'s Script,
+        arguments: &[Vec<u8>],
+    ) -> (&'s Text, Vec<Vec<u8>>) {
+        let mut arguments = arguments.to_vec();
+        let Some(clock) = &self.clock else { return (script.text(), arguments) };
+        arguments.push(clock.now().as_unix_micros().to_string().into_bytes());
+        (script.stepped(), arguments)
     }
 
     /// Asks each server that takes writes, for a preflight.

@@ -6,20 +6,42 @@ use redis::{Cmd, Script as Hashed, cmd};
 
 /// One script, and what the server knows it by.
 pub(crate) struct Script {
-    source: String,
-    hash: String,
+    text: Text,
+    /// The same on a test's own clock.
+    #[cfg(feature = "test-clock")]
+    stepped: Text,
     /// Whether it may write, so that a lost answer leaves its outcome unknown.
     pub(crate) writes: bool,
 }
 
+/// A script's source, and its hash.
+pub(crate) struct Text {
+    source: String,
+    hash: String,
+}
+
 impl Script {
     fn new(header: &str, parts: &[&str], writes: bool) -> Self {
-        let mut source = String::from(header);
-        for part in parts {
-            source.push_str(part);
+        Self {
+            text: Text::new(header, parts),
+            #[cfg(feature = "test-clock")]
+            stepped: Text::new(
+                header,
+                &parts.iter().map(|part| on_steps(part)).collect::<Vec<_>>(),
+            ),
+            writes,
         }
-        let hash = Hashed::new(&source).get_hash().to_owned();
-        Self { source, hash, writes }
+    }
+
+    /// As it runs on the server's clock.
+    pub(crate) fn text(&self) -> &Text {
+        &self.text
+    }
+
+    /// As it runs on a clock whose time is sent as the last argument.
+    #[cfg(feature = "test-clock")]
+    pub(crate) fn stepped(&self) -> &Text {
+        &self.stepped
     }
 
     /// May write; a full server refuses the first write of it, before anything is written.
@@ -36,28 +58,38 @@ impl Script {
         Self::new("#!lua flags=no-writes\n", &[&[CLOCK], parts].concat(), false)
     }
 
+    fn laying_out(parts: &[&str]) -> Self {
+        Self::new("", parts, true)
+    }
+}
+
+impl Text {
+    fn new(header: &str, parts: &[&str]) -> Self {
+        let source = format!("{header}{}", parts.concat());
+        let hash = Hashed::new(&source).get_hash().to_owned();
+        Self { source, hash }
+    }
+
     /// The call by hash: a server that has the script runs it.
     pub(crate) fn by_hash(&self, keys: &[Vec<u8>], arguments: &[Vec<u8>]) -> Cmd {
-        Self::call("EVALSHA", &self.hash, keys, arguments)
+        call("EVALSHA", &self.hash, keys, arguments)
     }
 
     /// The call by source: the server runs it and keeps it, in one step, so that nobody can flush
     /// it in between.
     pub(crate) fn by_source(&self, keys: &[Vec<u8>], arguments: &[Vec<u8>]) -> Cmd {
-        Self::call("EVAL", &self.source, keys, arguments)
-    }
-
-    fn call(name: &str, script: &str, keys: &[Vec<u8>], arguments: &[Vec<u8>]) -> Cmd {
-        let mut call = cmd(name);
-        call.arg(script).arg(keys.len());
-        for bytes in keys.iter().chain(arguments) {
-            call.arg(bytes.as_slice());
-        }
-        call
+        call("EVAL", &self.source, keys, arguments)
     }
 }
 
 const CLOCK: &str = include_str!("lua/clock.lua");
+#[cfg(feature = "test-clock")]
+const STEPPED_CLOCK: &str = include_str!("lua/stepped_clock.lua");
+#[cfg(feature = "test-clock")]
+fn on_steps(part: &str) -> &str {
+    if part == CLOCK { STEPPED_CLOCK } else { part }
+}
+
 const RECORD: &str = include_str!("lua/record.lua");
 const FENCE: &str = include_str!("lua/fence.lua");
 
@@ -83,8 +115,11 @@ scripts! {
     LAYOUT = laying_out(include_str!("lua/layout.lua"));
 }
 
-impl Script {
-    fn laying_out(parts: &[&str]) -> Self {
-        Self::new("", parts, true)
+fn call(name: &str, script: &str, keys: &[Vec<u8>], arguments: &[Vec<u8>]) -> Cmd {
+    let mut call = cmd(name);
+    call.arg(script).arg(keys.len());
+    for bytes in keys.iter().chain(arguments) {
+        call.arg(bytes.as_slice());
     }
+    call
 }

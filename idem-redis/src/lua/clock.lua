@@ -3,3 +3,4 @@
 local function whole(n) return string.format('%.0f', n) end
 local time = redis.call('TIME')
 local NOW = tonumber(time[1]) * 1000000 + tonumber(time[2])
+local NATIVE_EXPIRY = true

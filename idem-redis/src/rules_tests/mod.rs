@@ -22,7 +22,8 @@ pub(crate) async fn stores() -> Vec<(&'static str, RedisStore)> {
     {
         let url = std::env::var(variable)
             .unwrap_or_else(|_| panic!("{variable} is not set: start the servers of this crate"));
-        let namespace = format!("rules-{:016x}", draw::fresh_seed());
+        let id = idem_core::record::Owner::random();
+        let namespace = format!("rules-{:032x}", u128::from_be_bytes(*id.as_bytes()));
         let config = RedisConfig::new().namespace(namespace).unwrap();
         stores.push((variable, RedisStore::connect(&url, config).await.unwrap()));
     }
