@@ -99,10 +99,15 @@ impl Draw {
         Recovery { number: self.pick(&[1, 1, 2, 3, u32::MAX]), payload: self.sealed() }
     }
 
-    /// An instant around `now`: within an hour, often within microseconds.
+    /// An instant around `now`: within an hour, often within microseconds, or before it by one
+    /// of the durations, so that what is counted from it ends now.
     pub(crate) fn instant(&mut self, now: Timestamp) -> Timestamp {
-        let spread = self.pick(&[10, 1_000, 50_000, 3_600_000_000]);
-        let offset = i64::try_from(self.next() % (2 * spread)).unwrap() - spread as i64;
+        if self.one_in(4) {
+            let before = self.duration().min(Duration::from_secs(7_200));
+            return Timestamp::from_unix_micros(now.as_unix_micros() - micros(before));
+        }
+        let spread = self.pick(&[1, 1, 10, 1_000, 50_000, 3_600_000_000]);
+        let offset = i64::try_from(self.next() % (2 * spread + 1)).unwrap() - spread as i64;
         Timestamp::from_unix_micros(now.as_unix_micros() + offset)
     }
 

@@ -8,6 +8,7 @@ mod listings;
 mod plant;
 mod verbs;
 
+use idem_core::record::Owner;
 use idem_core::time::Timestamp;
 use redis::Value;
 
@@ -16,18 +17,39 @@ use crate::store::RedisStore;
 
 /// The servers that the environment names, each under a namespace of its own.
 pub(crate) async fn stores() -> Vec<(&'static str, RedisStore)> {
+    stores_with(|config| config).await
+}
+
+#[cfg(feature = "test-clock")]
+pub(crate) async fn stores_judged_by(
+    clock: impl idem_core::time::Clock + Clone,
+) -> Vec<(&'static str, RedisStore)> {
+    stores_with(|config| config.judged_by_the_clock_of_a_test(clock.clone())).await
+}
+
+async fn stores_with(set: impl Fn(RedisConfig) -> RedisConfig) -> Vec<(&'static str, RedisStore)> {
     let mut stores = Vec::new();
     for variable in
         ["IDEM_REDIS_URL", "IDEM_REDIS8_URL", "IDEM_VALKEY_URL", "IDEM_REDIS_CLUSTER_URL"]
     {
         let url = std::env::var(variable)
             .unwrap_or_else(|_| panic!("{variable} is not set: start the servers of this crate"));
-        let id = idem_core::record::Owner::random();
+        let id = Owner::random();
         let namespace = format!("rules-{:032x}", u128::from_be_bytes(*id.as_bytes()));
-        let config = RedisConfig::new().namespace(namespace).unwrap();
+        let config = set(RedisConfig::new().namespace(namespace).unwrap());
         stores.push((variable, RedisStore::connect(&url, config).await.unwrap()));
     }
     stores
+}
+
+impl RedisStore {
+    /// Whether the server expires replies by itself, as it does unless a test's clock judges.
+    fn expires_natively(&self) -> bool {
+        #[cfg(feature = "test-clock")]
+        return self.shared.config.clock.is_none();
+        #[cfg(not(feature = "test-clock"))]
+        true
+    }
 }
 
 /// The server's time as an answer tells it.
