@@ -106,7 +106,7 @@ postgres_launch_bouncer() {
   local server=${IDEM_POSTGRES_URL##*@}
   cat >"$dir/pgbouncer.ini" <<INI
 [databases]
-postgres = host=${server%%:*} port=$(printf '%s' "${server#*:}" | cut -d/ -f1) dbname=${server##*/} user=postgres
+* = host=${server%%:*} port=$(printf '%s' "${server#*:}" | cut -d/ -f1) user=postgres
 [pgbouncer]
 listen_addr = 127.0.0.1
 listen_port = $port

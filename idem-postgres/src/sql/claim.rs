@@ -108,10 +108,11 @@ pub(crate) fn claim(records: &str) -> String {
              retention = CASE WHEN {anew} THEN $13 ELSE r.retention END, \
              retention_after_completion = CASE WHEN {anew} THEN $14 \
                ELSE r.retention_after_completion END, \
-             marks_begun = CASE WHEN {anew} THEN $11 ELSE r.marks_begun END, \
+             marks_begun = CASE WHEN {anew} THEN $11 WHEN a.action = 'taken' \
+               THEN r.marks_begun AND $11 ELSE r.marks_begun END, \
              locked_until = CASE WHEN a.action = 'again' \
                THEN greatest(r.locked_until, a.judged_at + $12) ELSE a.judged_at + $12 END, \
-             given_up = false, \
+             given_up = (a.action = 'again' AND r.given_up), \
              recovery_number = CASE WHEN {anew} THEN NULL ELSE r.recovery_number END, \
              completed_at = NULL, \
              expires_at = NULL, \

@@ -37,15 +37,15 @@ fn page(records: &str, name: &str, condition: &str, order: &str, limit: &str) ->
     let columns = columns("r", Payloads::ALL);
     format!(
         "WITH bound AS MATERIALIZED (SELECT {CLOCK} AS now), \
-         some AS MATERIALIZED (\
+         chosen AS MATERIALIZED (\
            SELECT r.*, b.now FROM {records} r, bound b \
            WHERE $1::text = '{name}' AND {condition} ORDER BY {order} LIMIT {limit} + 1), \
          measured AS (\
-           SELECT r.*, row_number() OVER w AS place, count(*) OVER () AS rows, \
+           SELECT r.*, row_number() OVER w AS place, count(*) OVER () AS total, \
              sum(coalesce(octet_length(r.input), 0) + coalesce(octet_length(r.recovery), 0) \
                + coalesce(octet_length(r.reply), 0)) OVER w AS bytes \
-           FROM some r WINDOW w AS (ORDER BY {order})) \
-         SELECT '{name}'::text, r.now, r.rows::text, NULL::bigint, {columns} FROM measured r \
+           FROM chosen r WINDOW w AS (ORDER BY {order})) \
+         SELECT '{name}'::text, r.now, r.total::text, NULL::bigint, {columns} FROM measured r \
          WHERE r.place = 1 OR r.bytes <= {MAX_PAGE_BYTES} ORDER BY {order}"
     )
 }

@@ -1,0 +1,151 @@
+//! What the tests share: a database of their own, requests, seeds.
+
+#![allow(dead_code)] // Each test binary uses a part of it.
+
+use std::time::Duration;
+
+use idem_core::claim::{Acquired, Claim, Claimed, Takeover};
+use idem_core::codec::Sealed;
+use idem_core::error::{ErrorKind, StoreError};
+use idem_core::fingerprint::{Fingerprint, Fingerprints, Scheme};
+use idem_core::key::{Key, Scope};
+use idem_core::record::{OperationName, Owner, Recovery, Retention};
+use idem_core::store::Store;
+use idem_postgres::sqlx::{self, AssertSqlSafe, Connection, Executor, PgConnection, PgPool};
+use idem_postgres::{PostgresStore, PostgresStoreBuilder};
+
+pub(crate) mod place;
+pub(crate) mod random;
+
+pub(crate) use place::{Place, Server};
+pub(crate) use random::Random;
+
+pub(crate) const LEASE: Duration = Duration::from_secs(30);
+pub(crate) const RETENTION: Duration = Duration::from_secs(3_600);
+
+/// A claim that owns what a [`Claim`] borrows.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    pub(crate) scope: Scope,
+    pub(crate) key: Key,
+    pub(crate) owner: Owner,
+    pub(crate) operation: OperationName,
+    pub(crate) fingerprints: Fingerprints,
+    pub(crate) input: Option<Sealed>,
+    pub(crate) marks_begun: bool,
+    pub(crate) lease: Duration,
+    pub(crate) retention: Retention,
+    pub(crate) takeover: Takeover,
+}
+
+impl Request {
+    /// A request under `key` that takes over freely, by an owner of its own.
+    pub(crate) fn new(key: impl AsRef<[u8]>) -> Self {
+        Self {
+            scope: Scope::new("scope-1").unwrap(),
+            key: Key::opaque(key).unwrap(),
+            owner: Owner::random(),
+            operation: OperationName::new("charge").unwrap(),
+            fingerprints: print(1).into(),
+            input: Some(sealed("input")),
+            marks_begun: false,
+            lease: LEASE,
+            retention: Retention::of(RETENTION),
+            takeover: Takeover::Below { attempts: u32::MAX, younger_than: Duration::MAX },
+        }
+    }
+
+    /// The same request by another caller.
+    pub(crate) fn again(&self) -> Self {
+        Self { owner: Owner::random(), ..self.clone() }
+    }
+
+    pub(crate) fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    pub(crate) fn claim(&self) -> Claim<'_> {
+        Claim::new(
+            &self.scope,
+            &self.key,
+            self.owner,
+            &self.operation,
+            &self.fingerprints,
+            self.lease,
+            self.retention,
+            self.takeover,
+        )
+        .with_input(self.input.as_ref())
+        .marking_begun(self.marks_begun)
+    }
+
+    pub(crate) async fn send(&self, store: &impl Store) -> Claimed {
+        store.claim(&self.claim()).await.expect("the claim is answered")
+    }
+
+    pub(crate) async fn acquire(&self, store: &impl Store) -> Acquired {
+        match self.send(store).await {
+            Claimed::Acquired(acquired) => acquired,
+            other => panic!("expected to acquire, seen {other:?}"),
+        }
+    }
+}
+
+pub(crate) fn print(byte: u8) -> Fingerprint {
+    Fingerprint::from_parts(Scheme::V1, [byte; 32])
+}
+
+pub(crate) fn sealed(bytes: impl AsRef<[u8]>) -> Sealed {
+    Sealed::from_bytes(bytes.as_ref().to_vec())
+}
+
+pub(crate) fn point(number: u32) -> Recovery {
+    Recovery { number, payload: sealed(format!("point {number}")) }
+}
+
+pub(crate) fn kind_of<T: std::fmt::Debug>(result: Result<T, StoreError>) -> ErrorKind {
+    result.expect_err("expected an error").kind()
+}
+
+/// Runs statements without parameters.
+pub(crate) async fn run(connection: &mut PgConnection, statements: &str) {
+    connection
+        .execute(sqlx::raw_sql(AssertSqlSafe(statements.to_owned())))
+        .await
+        .unwrap_or_else(|error| panic!("{statements}: {error}"));
+}
+
+/// Reads one number.
+pub(crate) async fn number(connection: &mut PgConnection, statement: &str) -> i64 {
+    let query = sqlx::query_scalar(AssertSqlSafe(statement.to_owned()));
+    query.persistent(false).fetch_one(connection).await.unwrap()
+}
+
+/// Reads one number, on a pool.
+pub(crate) async fn count(pool: &PgPool, statement: &str) -> i64 {
+    number(&mut *pool.acquire().await.unwrap(), statement).await
+}
+
+/// Waits until a connection to the database of `connection` waits for a lock.
+pub(crate) async fn until_somebody_waits(connection: &mut PgConnection) {
+    let waiting = "SELECT count(*) FROM pg_stat_activity \
+         WHERE wait_event_type = 'Lock' AND datname = current_database()";
+    for _ in 0..1_000 {
+        if number(connection, waiting).await > 0 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("nobody waits for a lock");
+}
+
+/// A connection that knows nothing of the store.
+pub(crate) async fn plain(url: &str) -> PgConnection {
+    PgConnection::connect(url).await.expect("the server answers")
+}
+
+/// A store with short waits.
+pub(crate) fn quick() -> PostgresStoreBuilder {
+    PostgresStore::builder().lock_wait(Duration::from_millis(200))
+}
