@@ -93,16 +93,11 @@ async fn reject(execution: &Execution, fence: &Fence, reply: Reply, caller: &mut
     if fence.attempt > 1 || begun || execution.may_have_acted() {
         return store_answer(execution, fence, reply.into(), caller).await;
     }
-    let released = release(execution, fence);
-    tokio::pin!(released);
     let outcome = execution.rejected(reply.clone());
-    let result = tokio::select! {
-        result = &mut released => result,
-        () = sleep_until(execution.latest_answer()) => {
-            caller.tell(Ok(outcome.clone()));
-            released.await
-        }
-    };
+    let result = in_time(execution, release(execution, fence), || {
+        caller.tell(Ok(outcome.clone()));
+    })
+    .await;
     match result {
         Err(error) if error.kind() == ErrorKind::Refused => {
             store_answer(execution, fence, reply.into(), caller).await;
@@ -139,15 +134,10 @@ async fn store_answer(execution: &Execution, fence: &Fence, answer: Answer, call
             return caller.tell(execution.unstored(answer.reply));
         }
     };
-    let storing = complete(execution, fence, &sealed);
-    tokio::pin!(storing);
-    let result = tokio::select! {
-        result = &mut storing => result,
-        () = sleep_until(execution.latest_answer()) => {
-            caller.tell(execution.unstored(answer.reply.clone()));
-            storing.await
-        }
-    };
+    let result = in_time(execution, complete(execution, fence, &sealed), || {
+        caller.tell(execution.unstored(answer.reply.clone()));
+    })
+    .await;
     match result {
         Ok(()) => caller.tell(Ok(execution.executed(answer.reply, true))),
         Err(error) if error.kind() == ErrorKind::FenceLost => lost(execution, fence, caller).await,
@@ -160,6 +150,31 @@ async fn store_answer(execution: &Execution, fence: &Fence, answer: Answer, call
             caller.tell(execution.unstored(answer.reply));
         }
     }
+}
+
+/// Waits for the store's last word; when that takes too long it is `late` for the caller.
+///
+/// Once the lease has run out nothing unstored is delivered, and another execution may have taken
+/// over, whose reply is the answer: then the store has its say first, within the bound.
+async fn in_time<T>(
+    execution: &Execution,
+    settling: impl Future<Output = T>,
+    late: impl FnOnce(),
+) -> T {
+    tokio::pin!(settling);
+    tokio::select! {
+        biased;
+        settled = &mut settling => return settled,
+        () = sleep_until(execution.latest_answer()) => {}
+    }
+    if execution.inner.lease.has_run_out() {
+        let bound = execution.operation().reply_delay_limit();
+        if let Ok(settled) = timeout(bound, &mut settling).await {
+            return settled;
+        }
+    }
+    late();
+    settling.await
 }
 
 /// Repeats the completion while the lease lasts. The bytes are the same each time (R8).
