@@ -46,6 +46,11 @@ pub(crate) struct Shared {
 }
 
 impl PostgresStore {
+    /// The pool of the verbs.
+    pub fn pool(&self) -> &PgPool {
+        &self.shared.pool
+    }
+
     /// Closes the connections, once each has been given back; those of a pool of the caller's too.
     ///
     /// # Cancel safety
