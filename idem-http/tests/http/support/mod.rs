@@ -1,6 +1,7 @@
 //! What the tests share.
 
 pub(crate) mod answer;
+pub(crate) mod app;
 pub(crate) mod gate;
 pub(crate) mod server;
 pub(crate) mod store;
