@@ -38,7 +38,7 @@ use axum::response::{IntoResponseParts, ResponseParts};
 
 use crate::mark::Disposition;
 
-/// `(Disposition::Release, StatusCode::BAD_REQUEST, "no such currency")` is a response.
+/// `(StatusCode::BAD_REQUEST, Disposition::Release, "no such currency")` is a response.
 impl IntoResponseParts for Disposition {
     type Error = std::convert::Infallible;
 

@@ -15,7 +15,7 @@ use crate::header_filter::to_map;
 /// What becomes of a response. An unmarked one is stored; for an unmarked 5xx see
 /// [`unmarked_server_errors`](crate::IdempotencyLayer::unmarked_server_errors).
 ///
-/// With axum it is a response part: `(Disposition::Release, StatusCode::BAD_REQUEST, "no")`.
+/// With axum it is a response part: `(StatusCode::BAD_REQUEST, Disposition::Release, "no")`.
 ///
 /// ```
 /// use http::Response;

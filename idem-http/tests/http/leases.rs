@@ -137,8 +137,8 @@ async fn another_key_is_not_delayed_by_a_slow_one() {
     // Both stand at the gate at once.
     gate.let_one_pass();
     gate.let_one_pass();
-    assert_eq!((slow.await.unwrap().status, quick.await.unwrap().status.as_u16()), (
-        http::StatusCode::CREATED,
-        201
-    ));
+    assert_eq!(
+        (slow.await.unwrap().status, quick.await.unwrap().status.as_u16()),
+        (http::StatusCode::CREATED, 201)
+    );
 }
