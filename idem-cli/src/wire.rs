@@ -73,6 +73,13 @@ impl Request {
         self
     }
 
+    /// Leaves out the header fields with this name.
+    #[must_use]
+    pub fn without(mut self, name: &str) -> Self {
+        self.headers.retain(|(found, _)| !found.eq_ignore_ascii_case(name));
+        self
+    }
+
     /// The first line, without the version.
     pub fn line(&self) -> String {
         format!("{} {}", self.method, self.path)

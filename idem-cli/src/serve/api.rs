@@ -1,5 +1,8 @@
 //! The API over HTTP: one route behind the idempotency layer, and what may be read freely.
 
+use std::error::Error;
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::handler::Handler as _;
 use axum::response::{IntoResponse as _, Response};
@@ -13,11 +16,12 @@ use idem_core::operation::Operation;
 use idem_http::IdempotencyLayer;
 use idem_http::handler::{Done, Exec, Fault};
 use idem_http::scope::ScopeError;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::caller::Caller;
 use super::charge;
 use super::listing;
+use super::openapi;
 use super::problem::Problem;
 use crate::network::CardNetwork;
 
@@ -26,22 +30,34 @@ use crate::network::CardNetwork;
 pub(super) struct Api {
     pub(super) engine: Engine,
     pub(super) network: CardNetwork,
+    document: Arc<Value>,
 }
 
-pub(super) fn router(api: Api, charge: &Operation, max_body_bytes: usize) -> Router {
-    let idempotency = IdempotencyLayer::new(api.engine.clone())
+/// The routes of the API.
+///
+/// # Errors
+/// When the API cannot be described: two of its operations have one name, say.
+pub(super) fn router(
+    engine: Engine,
+    network: CardNetwork,
+    charge: &Operation,
+    max_body_bytes: usize,
+) -> Result<Router, Box<dyn Error + Send + Sync>> {
+    let idempotency = IdempotencyLayer::new(engine.clone())
         .operation(charge)
-        .max_body_bytes(max_body_bytes)
-        .scope(scope);
-    Router::new()
+        .scope(scope)
+        .max_body_bytes(max_body_bytes);
+    let document = Arc::new(openapi::document(&idempotency, charge)?);
+    let router = Router::new()
         .route("/v1/charges", post(create.layer(idempotency)).get(listing::list))
         .route("/v1/charges/{id}", get(listing::retrieve))
         .route("/healthz", get(healthz))
+        .route("/openapi.json", get(async |State(api): State<Api>| Json((*api.document).clone())))
         .fallback(async || Problem::new(StatusCode::NOT_FOUND, "not_found", "no such resource"))
         .method_not_allowed_fallback(async || {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "not here")
-        })
-        .with_state(api)
+        });
+    Ok(router.with_state(Api { engine, network, document }))
 }
 
 /// Checks the request, then carries the charge out as a reconciler would. What the check finds

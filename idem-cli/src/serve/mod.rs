@@ -5,6 +5,7 @@
 //! | `POST /v1/charges` with `Idempotency-Key`, in JSON or as a form | 201 with the charge; 402 declined; 400 and 415 refused, which costs no key; every row of the table of `idem-http` |
 //! | `GET /v1/charges?limit=&starting_after=` | what the ledger holds for this caller |
 //! | `GET /v1/charges/{id}` | one charge of this caller |
+//! | `GET /openapi.json` | all of this, with how each operation bears being sent twice |
 //! | `GET /healthz` | 200, or 503 when the store cannot be read |
 //!
 //! A charge is an external effect (R20): the claim is committed, the card network is called under
@@ -21,6 +22,7 @@ pub mod failpoint;
 mod form;
 mod listing;
 mod new_charge;
+mod openapi;
 mod problem;
 mod reply;
 
@@ -37,7 +39,6 @@ pub use self::charge::NAME as CHARGE_OPERATION;
 pub use self::new_charge::NewCharge;
 pub use self::problem::Problem;
 
-use self::api::Api;
 use self::charge::Charging;
 use self::failing_store::FailingStore;
 use self::failpoint::Failpoints;
@@ -89,8 +90,8 @@ async fn serve(args: Args, operation: Operation) -> Result<Exit, Failure> {
         .map_err(setup)?;
 
     let server = Server::bind(args.server.listen).await.map_err(setup)?;
-    let api = Api { engine: engine.clone(), network };
-    let router = api::router(api, &operation, args.server.max_body_bytes());
+    let max_body_bytes = args.server.max_body_bytes();
+    let router = api::router(engine.clone(), network, &operation, max_body_bytes).map_err(setup)?;
     server.announce().map_err(setup)?;
     let asked_to_end = async {
         let cause = shutdown.requested().await;

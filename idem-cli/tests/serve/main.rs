@@ -1,0 +1,15 @@
+//! `idem serve`, driven as a process over real sockets. What is counted is what the card
+//! network's ledger holds, not only what was answered.
+
+mod api;
+mod bad_input;
+mod drain;
+mod failpoints;
+mod hang_up;
+mod http_table;
+mod network_faults;
+mod own_network;
+mod store_faults;
+mod store_files;
+#[path = "../support/mod.rs"]
+mod support;
