@@ -16,8 +16,10 @@ use idem_postgres::{PostgresStore, PostgresStoreBuilder};
 
 pub(crate) mod place;
 pub(crate) mod random;
+pub(crate) mod wire;
 
 pub(crate) use place::{Place, Server};
+#[allow(unused_imports)] // As above.
 pub(crate) use random::Random;
 
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
