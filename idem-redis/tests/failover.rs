@@ -6,7 +6,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::cutter::Cutter;
-use common::server::Server;
+use common::server::{BINARIES, Server};
 use common::{acquire, claim, fresh, key, reply};
 use idem_redis::idem_core::claim::Claimed;
 use idem_redis::idem_core::error::{ErrorKind, StoreError};
@@ -25,13 +25,14 @@ struct Group {
 }
 
 impl Group {
-    async fn start(replicas: usize) -> Self {
-        let primary = Server::start(&["--repl-diskless-sync-delay", "0"]).await;
+    async fn start(binary: &'static str, replicas: usize) -> Self {
+        let primary = Server::start(binary, &["--repl-diskless-sync-delay", "0"]).await;
         let mut group = Self { primary, replicas: Vec::new() };
         for _ in 0..replicas {
             let link = Cutter::to(group.primary.port()).await;
             let port = link.port().to_string();
-            let replica = Server::start(&["--replicaof", &format!("127.0.0.1 {port}")]).await;
+            let replica =
+                Server::start(binary, &["--replicaof", &format!("127.0.0.1 {port}")]).await;
             group.replicas.push((replica, link));
         }
         // A replica that says it is up may still wait for its first write.
@@ -61,91 +62,99 @@ impl Group {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_the_wait_a_failover_forgets_a_reply_that_was_acknowledged() {
-    let mut group = Group::start(1).await;
-    let config = fresh();
-    let store = group.store(config.clone()).await;
-    group.replicas[0].1.close();
-    let acquired = acquire(&store, &key("k"), LEASE).await;
-    store.complete(&acquired.fence, &reply("charged")).await.unwrap();
+    for binary in BINARIES {
+        let mut group = Group::start(binary, 1).await;
+        let config = fresh();
+        let store = group.store(config.clone()).await;
+        group.replicas[0].1.close();
+        let acquired = acquire(&store, &key("k"), LEASE).await;
+        store.complete(&acquired.fence, &reply("charged")).await.unwrap();
 
-    let promoted = group.fail_over(0, config).await;
-    let again = acquire(&promoted, &key("k"), LEASE).await;
-    assert_eq!(again.fence.attempt, 1, "it runs a second time, and nothing tells");
-    assert_ne!(again.fence.incarnation, acquired.fence.incarnation);
-    // Whoever held the old life cannot write under the new one.
-    let late = promoted.complete(&acquired.fence, &reply("charged")).await.unwrap_err();
-    assert_eq!(late.kind(), ErrorKind::FenceLost);
+        let promoted = group.fail_over(0, config).await;
+        let again = acquire(&promoted, &key("k"), LEASE).await;
+        assert_eq!(again.fence.attempt, 1, "it runs a second time, and nothing tells");
+        assert_ne!(again.fence.incarnation, acquired.fence.incarnation);
+        // Whoever held the old life cannot write under the new one.
+        let late = promoted.complete(&acquired.fence, &reply("charged")).await.unwrap_err();
+        assert_eq!(late.kind(), ErrorKind::FenceLost);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn with_the_wait_nothing_starts_that_the_replica_does_not_have() {
-    let mut group = Group::start(1).await;
-    let config = fresh().wait_for_replicas(1, PATIENCE);
-    let store = group.store(config.clone()).await;
-    let done = acquire(&store, &key("done"), LEASE).await;
-    store.complete(&done.fence, &reply("charged")).await.unwrap();
-    let open = acquire(&store, &key("open"), LEASE).await;
+    for binary in BINARIES {
+        let mut group = Group::start(binary, 1).await;
+        let config = fresh().wait_for_replicas(1, PATIENCE);
+        let store = group.store(config.clone()).await;
+        let done = acquire(&store, &key("done"), LEASE).await;
+        store.complete(&done.fence, &reply("charged")).await.unwrap();
+        let open = acquire(&store, &key("open"), LEASE).await;
 
-    group.replicas[0].1.close();
-    let owner = Owner::random();
-    let refused = claim(&store, &key("late"), owner, LEASE).await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::OutcomeUnknown);
-    // The same call again is no way round the wait, and neither is any other verb.
-    let refused = claim(&store, &key("late"), owner, LEASE).await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::OutcomeUnknown);
-    for _ in 0..2 {
-        let refused = store.complete(&open.fence, &reply("charged")).await.unwrap_err();
+        group.replicas[0].1.close();
+        let owner = Owner::random();
+        let refused = claim(&store, &key("late"), owner, LEASE).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::OutcomeUnknown);
-    }
-    // It stands here and may be lost, so it is not replayed.
-    let refused = claim(&store, &key("open"), Owner::random(), LEASE).await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::OutcomeUnknown);
+        // The same call again is no way round the wait, and neither is any other verb.
+        let refused = claim(&store, &key("late"), owner, LEASE).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::OutcomeUnknown);
+        for _ in 0..2 {
+            let refused = store.complete(&open.fence, &reply("charged")).await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::OutcomeUnknown);
+        }
+        // It stands here and may be lost, so it is not replayed.
+        let refused = claim(&store, &key("open"), Owner::random(), LEASE).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::OutcomeUnknown);
 
-    let promoted = group.fail_over(0, fresh_like(&config)).await;
-    let done = claim(&promoted, &key("done"), Owner::random(), LEASE).await.unwrap();
-    assert!(matches!(done, Claimed::Completed(replay) if replay.reply == reply("charged")));
-    let held = claim(&promoted, &key("open"), Owner::random(), LEASE).await.unwrap();
-    assert!(matches!(held, Claimed::InProgress { .. }), "{held:?}");
-    let renewed = promoted.renew(&open.fence, LEASE).await.unwrap();
-    assert!(matches!(renewed, Renewed::Held(_)), "the holder goes on after the failover");
-    promoted.complete(&open.fence, &reply("charged")).await.unwrap();
-    acquire(&promoted, &key("late"), LEASE).await;
+        let promoted = group.fail_over(0, fresh_like(&config)).await;
+        let done = claim(&promoted, &key("done"), Owner::random(), LEASE).await.unwrap();
+        assert!(matches!(done, Claimed::Completed(replay) if replay.reply == reply("charged")));
+        let held = claim(&promoted, &key("open"), Owner::random(), LEASE).await.unwrap();
+        assert!(matches!(held, Claimed::InProgress { .. }), "{held:?}");
+        let renewed = promoted.renew(&open.fence, LEASE).await.unwrap();
+        assert!(matches!(renewed, Renewed::Held(_)), "the holder goes on after the failover");
+        promoted.complete(&open.fence, &reply("charged")).await.unwrap();
+        acquire(&promoted, &key("late"), LEASE).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_wait_does_not_choose_which_replica_is_promoted() {
-    let mut group = Group::start(2).await;
-    let config = fresh().wait_for_replicas(1, PATIENCE);
-    let store = group.store(config.clone()).await;
-    group.replicas[1].1.close();
-    let acquired = acquire(&store, &key("k"), LEASE).await;
-    store.complete(&acquired.fence, &reply("charged")).await.unwrap();
+    for binary in BINARIES {
+        let mut group = Group::start(binary, 2).await;
+        let config = fresh().wait_for_replicas(1, PATIENCE);
+        let store = group.store(config.clone()).await;
+        group.replicas[1].1.close();
+        let acquired = acquire(&store, &key("k"), LEASE).await;
+        store.complete(&acquired.fence, &reply("charged")).await.unwrap();
 
-    let promoted = group.fail_over(1, fresh_like(&config)).await;
-    let again = acquire(&promoted, &key("k"), LEASE).await;
-    assert_eq!(again.fence.attempt, 1, "one replica had it, and the other was promoted");
+        let promoted = group.fail_over(1, fresh_like(&config)).await;
+        let again = acquire(&promoted, &key("k"), LEASE).await;
+        assert_eq!(again.fence.attempt, 1, "one replica had it, and the other was promoted");
+    }
 }
 
 /// A server waits only for what the same connection wrote. One that wrote nothing must not take
 /// an earlier write of another for safe.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_rests_on_an_earlier_write_waits_for_that_too() {
-    let group = Group::start(1).await;
-    let config = fresh().wait_for_replicas(1, PATIENCE);
-    let (store, other) = (group.store(config.clone()).await, group.store(config.clone()).await);
-    let (done, freed) = (key("done"), key("freed"));
-    let acquired = acquire(&store, &done, LEASE).await;
-    let rejected = acquire(&store, &freed, LEASE).await;
-    group.replicas[0].1.close();
-    // Written here, and nowhere else.
-    assert!(store.complete(&acquired.fence, &reply("charged")).await.is_err());
-    assert!(store.release(&rejected.fence).await.is_err());
+    for binary in BINARIES {
+        let group = Group::start(binary, 1).await;
+        let config = fresh().wait_for_replicas(1, PATIENCE);
+        let (store, other) = (group.store(config.clone()).await, group.store(config.clone()).await);
+        let (done, freed) = (key("done"), key("freed"));
+        let acquired = acquire(&store, &done, LEASE).await;
+        let rejected = acquire(&store, &freed, LEASE).await;
+        group.replicas[0].1.close();
+        // Written here, and nowhere else.
+        assert!(store.complete(&acquired.fence, &reply("charged")).await.is_err());
+        assert!(store.release(&rejected.fence).await.is_err());
 
-    let unknown = |error: StoreError| assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
-    unknown(claim(&other, &done, Owner::random(), LEASE).await.unwrap_err());
-    unknown(other.complete(&acquired.fence, &reply("charged")).await.unwrap_err());
-    unknown(other.renew(&acquired.fence, LEASE).await.unwrap_err());
-    unknown(other.release(&rejected.fence).await.unwrap_err());
+        let unknown = |error: StoreError| assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
+        unknown(claim(&other, &done, Owner::random(), LEASE).await.unwrap_err());
+        unknown(other.complete(&acquired.fence, &reply("charged")).await.unwrap_err());
+        unknown(other.renew(&acquired.fence, LEASE).await.unwrap_err());
+        unknown(other.release(&rejected.fence).await.unwrap_err());
+    }
 }
 
 /// The same records, without the wait.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use common::cutter::Cutter;
 use common::fresh;
 use common::load::{Ledger, check, flush_scripts, start, until_progress};
-use common::server::{Cluster, Server};
+use common::server::{BINARIES, Cluster, Server};
 use idem_redis::RedisStore;
 
 const KILLS: usize = 20;
@@ -16,7 +16,14 @@ const CUTS: usize = 500;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kills_cuts_and_flushes_double_nothing_and_lose_nothing() {
-    let mut server = Server::start(&["--appendonly", "yes", "--appendfsync", "always"]).await;
+    for binary in BINARIES {
+        torment_one_server(binary).await;
+    }
+}
+
+async fn torment_one_server(binary: &'static str) {
+    let mut server =
+        Server::start(binary, &["--appendonly", "yes", "--appendfsync", "always"]).await;
     let cutter = Cutter::to(server.port()).await;
     let config = fresh().operation_timeout(Duration::from_secs(2));
     let ledger = Arc::new(Ledger::default());
@@ -45,15 +52,21 @@ async fn kills_cuts_and_flushes_double_nothing_and_lose_nothing() {
     assert!(ledger.flushes() > KILLS, "scripts were flushed only {} times", ledger.flushes());
     let store = RedisStore::connect(&server.url(), config).await.unwrap();
     let keys = check(&store, &ledger).await;
-    println!("one server: {kills} kills, {cuts} cuts, {}", ledger.summary(keys));
+    println!("{binary}: {kills} kills, {cuts} cuts, {}", ledger.summary(keys));
 }
 
 /// The Cluster's driver sends again by itself what got no answer; that wins nothing twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_whose_driver_resends_doubles_nothing_and_loses_nothing() {
+    for binary in BINARIES {
+        torment_a_cluster(binary).await;
+    }
+}
+
+async fn torment_a_cluster(binary: &'static str) {
     const KILLS: usize = 6;
     const CUTS: usize = 200;
-    let mut cluster = Cluster::start().await;
+    let mut cluster = Cluster::start(binary).await;
     let config = fresh().operation_timeout(Duration::from_secs(4));
     let ledger = Arc::new(Ledger::default());
     let mut stores = Vec::new();
@@ -84,5 +97,5 @@ async fn a_cluster_whose_driver_resends_doubles_nothing_and_loses_nothing() {
     flushing.iter().for_each(|flushing| flushing.abort());
     let store = RedisStore::connect(&cluster.url(), config).await.unwrap();
     let keys = check(&store, &ledger).await;
-    println!("a Cluster: {kills} kills, {cuts} cuts, {}", ledger.summary(keys));
+    println!("{binary}, a Cluster: {kills} kills, {cuts} cuts, {}", ledger.summary(keys));
 }

