@@ -79,7 +79,7 @@ impl RedisStore {
     }
 
     /// Runs a script on one record, whose indexes come first.
-    async fn on_record(
+    pub(crate) async fn on_record(
         &self,
         verb: Verb,
         script: &Script,
@@ -173,7 +173,7 @@ pub(crate) fn gone(mut answer: Answer) -> Result<(), StoreError> {
     if tag == b"gone" { Ok(()) } else { Err(answer.fault(&tag)) }
 }
 
-fn claim_arguments(claim: &Claim<'_>, waits: bool) -> Result<Vec<Vec<u8>>, StoreError> {
+pub(crate) fn claim_arguments(claim: &Claim<'_>, waits: bool) -> Result<Vec<Vec<u8>>, StoreError> {
     let (total, least) = match claim.retention {
         Retention::For { total, after_completion } => {
             (text(micros(total)), text(micros(after_completion)))

@@ -13,10 +13,10 @@ use idem_core::store::Store;
 use redis::{Cmd, cmd};
 
 use super::draw::Draw;
-use super::plant::{plant, server_time};
+use super::plant::{Standing, look, plant, server_time};
 use super::stores;
 use crate::config::RedisConfig;
-use crate::schema::{identity, partition};
+use crate::schema::{Index, identity, partition};
 use crate::store::RedisStore;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -68,6 +68,31 @@ async fn a_damaged_record_does_not_hold_up_the_sweeper() {
         let (first, second) = (store.sweep(2).await.unwrap(), store.sweep(2).await.unwrap());
         assert_eq!(first.deleted + second.deleted, 1, "{server}");
         assert!(first.more && !second.more, "{server}");
+    }
+}
+
+/// The record decides, not the index: between the two a holder may have renewed its lease.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_that_misleads_the_sweeper_costs_no_record() {
+    for (server, store) in stores().await {
+        let scope = Scope::new("s").unwrap();
+        for (name, completed, index) in
+            [("live", false, Index::Unbegun), ("kept", true, Index::Expiries)]
+        {
+            let key = Key::new(name).unwrap();
+            let mut record = sample(&store, &scope, &key, completed).await;
+            record.marks_begun = true;
+            let later = record.created_at.after(Duration::from_secs(7_200));
+            match &mut record.state {
+                State::InProgress { locked_until, .. } => *locked_until = later,
+                State::Completed { expires_at, .. } => *expires_at = Some(later),
+            }
+            plant(&store, &scope, &key, Some(&record)).await;
+            mislead(&store, &scope, &key, index).await;
+            assert_ne!(look(&store, &scope, &key).await, Standing::of(Some(&record)));
+            assert_eq!(store.sweep(9).await.unwrap().deleted, 0, "{server}: {name}");
+            assert_eq!(look(&store, &scope, &key).await, Standing::of(Some(&record)), "{server}");
+        }
     }
 }
 
@@ -179,6 +204,13 @@ async fn damage_with(store: &RedisStore, scope: &Scope, key: &Key, (field, value
         Some(value) => cmd("HSET").arg(name).arg(field).arg(*value).to_owned(),
     };
     run(store, command).await;
+}
+
+/// Sets a record's place in an index to long ago.
+async fn mislead(store: &RedisStore, scope: &Scope, key: &Key, index: Index) {
+    let id = identity(scope, key);
+    let index = store.shared.names.index(partition(&id), index);
+    run(store, cmd("ZADD").arg(index).arg(1).arg(id).to_owned()).await;
 }
 
 fn name(store: &RedisStore, scope: &Scope, key: &Key) -> Vec<u8> {

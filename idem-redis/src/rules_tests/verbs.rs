@@ -54,6 +54,38 @@ async fn the_scripts_decide_as_the_pure_rules_do_at_the_very_boundaries() {
     }
 }
 
+/// The very same request again, as a network delivers it late: the life that it makes differs
+/// from the first one although owner, randomness and, here, the time are the same (R8).
+#[cfg(feature = "test-clock")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_copy_of_a_claim_makes_another_life() {
+    use idem_core::error::Verb;
+    use idem_core::store::Store;
+
+    let clock = std::sync::Arc::new(idem_core::time::ManualClock::new());
+    for (server, store) in super::stores_judged_by(clock).await {
+        let mut draw = Draw::new(fresh_seed());
+        let (scope, key) = (Scope::new("s").unwrap(), Key::new("k").unwrap());
+        let (operation, prints) = (draw.operation(), draw.fingerprints());
+        let (owner, lease) = (draw.owner(), std::time::Duration::from_secs(9));
+        let (retention, takeover) = (draw.retention(), idem_core::claim::Takeover::Never);
+        let claim =
+            Claim::new(&scope, &key, owner, &operation, &prints, lease, retention, takeover);
+        let request = ask::claim_arguments(&claim, false).unwrap();
+        let mut lives = std::collections::BTreeSet::new();
+        for copy in 0..100 {
+            let script = &crate::script::CLAIM;
+            let identity = (&scope, &key);
+            let sent = store.on_record(Verb::Claim, script, identity, request.clone()).await;
+            let Claimed::Acquired(acquired) = ask::claimed(&claim, sent.unwrap()).unwrap() else {
+                panic!("{server}: not acquired");
+            };
+            assert!(lives.insert(acquired.fence.incarnation), "{server}: copy {copy}");
+            store.release(&acquired.fence).await.unwrap();
+        }
+    }
+}
+
 async fn one_round(
     store: &RedisStore,
     draw: &mut Draw,
