@@ -232,7 +232,9 @@ async fn a_duplicate_of_an_open_commit_is_turned_away_within_a_bound() {
 #[tokio::test]
 async fn rows_of_a_step_stand_once_when_the_execution_is_resumed() {
     let world = World::new(|builder| {
-        builder.lease(Duration::from_millis(300)).on_unknown(OnUnknown::Resume)
+        // An open transaction holds the lease for its own limit as well.
+        let (lease, limit) = (Duration::from_millis(300), Duration::from_secs(2));
+        builder.lease(lease).transaction_limit(limit).on_unknown(OnUnknown::Resume)
     })
     .await;
     let runs = Arc::new(AtomicU32::new(0));

@@ -108,7 +108,8 @@ impl Execution {
     ///
     /// The heartbeat pauses while it is open, so it has a time limit
     /// ([`transaction_limit`](crate::operation::Operation::transaction_limit)): past it the
-    /// handler is dropped and everything is taken back.
+    /// handler is dropped and everything is taken back. The lease is renewed to cover that limit
+    /// first, and a lease is never shortened: after a crash its key is held for as long.
     ///
     /// # Errors
     /// A [`Failure`] for the handler to return: lease lost, a [`Misuse`], or the store's failure.
