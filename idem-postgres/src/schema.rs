@@ -60,8 +60,13 @@ pub(crate) async fn version(
     verb: Verb,
 ) -> Result<Option<i32>, StoreError> {
     let failed = |error| failure::error(verb, Stage::Reading, error);
-    // One simple message: it is safe behind a proxy, and there is nothing secret in it.
-    let there = format!("SELECT to_regclass('{}') IS NOT NULL", tables.versions);
+    // Read from the catalog's tables: `to_regclass` answers from a cache, which a session that
+    // waited for another's migration may not have renewed.
+    let there = format!(
+        "SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n \
+         ON n.oid = c.relnamespace WHERE n.nspname = '{}' AND c.relname = '{}_schema')",
+        tables.schema_name, tables.prefix
+    );
     let row = sqlx::raw_sql(sql(there)).fetch_one(session.connection()).await.map_err(failed)?;
     if !row.try_get::<bool, _>(0).map_err(failed)? {
         return Ok(None);
@@ -96,7 +101,8 @@ fn lock(tables: &Tables) -> String {
 /// `IF NOT EXISTS` alone asks for a right that a role may lack though the schema is there.
 async fn create_schema(connection: &mut PgConnection, tables: &Tables) -> Result<(), StoreError> {
     let name = &tables.schema_name;
-    let there = format!("SELECT to_regnamespace('\"{name}\"') IS NOT NULL");
+    let there =
+        format!("SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = '{name}')");
     let row = sqlx::raw_sql(sql(there)).fetch_one(&mut *connection).await;
     let there = row.and_then(|row| row.try_get::<bool, _>(0));
     if there.map_err(|error| failure::error(Verb::Migrate, Stage::Inside, error))? {

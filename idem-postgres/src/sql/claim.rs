@@ -14,7 +14,8 @@ pub(crate) const RENEWED: &str = "renewed";
 pub(crate) const REPLACED: &str = "replaced";
 
 /// Whether the claim may change the row `r` at the time `now`, and how; NULL when it may not.
-/// It repeats the writing rows of [`idem_core::transition::claim`].
+/// It repeats the writing rows of [`idem_core::transition::claim`], and leaves alone what cannot
+/// be read as a record: the caller then sees it as it stands, and fails (R9).
 pub(super) fn action(r: &str, now: &str) -> String {
     let compared = format!("{r}.scheme <> 0 AND $6::smallint <> 0");
     let same_print = format!(
@@ -26,6 +27,9 @@ pub(super) fn action(r: &str, now: &str) -> String {
         "CASE \
          WHEN {r}.completed_at IS NOT NULL THEN \
            CASE WHEN {r}.expires_at <= {now} AND $15::text <> 'only' THEN '{RENEWED}' END \
+         WHEN {r}.locked_until IS NULL OR {r}.given_up IS NULL OR {r}.expires_at IS NOT NULL \
+           OR {r}.reply IS NOT NULL OR ({r}.recovery_number IS NULL) <> ({r}.recovery IS NULL) \
+           THEN NULL \
          WHEN {r}.owner = $4::bytea THEN 'again' \
          WHEN {compared} AND {r}.scheme <> ALL ($8::smallint[]) THEN NULL \
          WHEN {r}.locked_until > {now} THEN NULL \
