@@ -29,7 +29,7 @@ pub(super) async fn tell<W: Write>(stage: &Stage, report: &mut Report<W>) -> Res
         async move { request.send(old_address, 2 * PATIENCE).await }
     });
     reached(&file).await?;
-    old.pause()?;
+    stage.pause(&old, &account).await?;
     std::fs::remove_file(&file).map_err(setup)?;
     report.note("the charge is made, and is the recovery point; the reply is not stored yet");
     report.note(&format!("kill -STOP {old_id}"));

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use idem_core::admin::Admin;
 use idem_core::key::Key;
-use idem_core::record::{Observed, State};
+use idem_core::record::{Fence, Incarnation, Observed, Owner, State};
 use tempfile::TempDir;
 
 use super::server::Server;
@@ -22,9 +22,11 @@ use crate::wire::{Answer, Request, WireError};
 /// How long anything may take. Nothing is expected to take so long.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 /// The lease of the demo's servers: short, so that nobody waits long for a takeover.
-pub(super) const LEASE: Duration = Duration::from_secs(2);
+pub(super) const LEASE: Duration = Duration::from_secs(3);
 /// Between two looks at something that another process does.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// How long a write takes that nothing stands in the way of.
+const AT_ONCE: Duration = Duration::from_millis(500);
 /// How long the card network may take to finish its calls at the end.
 const NETWORK_STOP_LIMIT: Duration = Duration::from_secs(5);
 
@@ -98,6 +100,36 @@ impl Stage {
         let key = Key::new(&account.key).map_err(setup)?;
         let found = self.store.get(&account.caller.scope(), &key).await;
         found.map(Seen).map_err(backends::store_failure)
+    }
+
+    /// Stops a server with SIGSTOP between two writes of its own. SQLite has one lock for writing:
+    /// a server that is frozen while it holds the lock keeps every other one out, and the tour
+    /// would show that instead of a takeover.
+    pub(super) async fn pause(&self, server: &Server, account: &Account) -> Result<(), Failure> {
+        let started = Instant::now();
+        while started.elapsed() < PATIENCE {
+            server.pause()?;
+            if self.takes_writes(account).await {
+                return Ok(());
+            }
+            server.go_on()?;
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        Err(setup("the server never was between two writes"))
+    }
+
+    /// Whether the store takes a write at once: here, the release of a claim that nobody made.
+    async fn takes_writes(&self, account: &Account) -> bool {
+        let Ok(key) = Key::new("nobody") else { return false };
+        let fence = Fence {
+            scope: account.caller.scope(),
+            key,
+            incarnation: Incarnation::random(),
+            attempt: 1,
+            owner: Owner::random(),
+        };
+        let released = tokio::time::timeout(AT_ONCE, self.store.release(&fence)).await;
+        matches!(released, Ok(Ok(())))
     }
 
     /// Tells the card network how to behave.

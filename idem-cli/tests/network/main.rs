@@ -6,6 +6,7 @@ mod full_disk;
 mod input;
 mod misbehaviour;
 mod parent;
+#[allow(dead_code)] // Each test binary uses a part of it.
 #[path = "../support/mod.rs"]
 mod support;
 

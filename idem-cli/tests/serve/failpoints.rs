@@ -1,7 +1,7 @@
 //! The server is killed, or paused past its lease, exactly in each window of a charge.
 
 use crate::support::payments::{
-    Bench, answer, assert_same, charge, is_replay, retried, send, start,
+    Bench, answer, assert_same, charge, is_replay, retried, send, start, wait_until,
 };
 
 /// One window: how often the card network is called in all, and which attempt completes.
@@ -56,15 +56,19 @@ fn killed_after_complete() {
     killed_in(&AFTER_COMPLETE);
 }
 
-/// The holder stops itself, another server takes over, the holder goes on. `calls` counts what
-/// it still does when it wakes.
+/// The holder is stopped, another server takes over, the holder goes on. `calls` counts what it
+/// still does when it wakes.
 fn paused_in(window: &Window, calls: u64, refused: Option<&str>) {
     let bench = Bench::new();
-    let failpoint = format!("{}=stop:once", window.point);
-    let mut old = bench.serve(&["--lease", "500ms", "--failpoint", &failpoint]);
-    let new = bench.serve(&["--lease", "500ms"]);
+    let file = bench.path("reached");
+    let failpoint = format!("{}=wait:{}", window.point, file.display());
+    // Long enough to be stopped before the engine gives up waiting for the store.
+    let mut old = bench.serve(&["--lease", "2s", "--failpoint", &failpoint]);
+    let new = bench.serve(&["--lease", "2s"]);
     let first = start(old.address, &charge("k", 1999));
-    old.process.wait_for_stderr(&format!("failpoint {}: stop", window.point));
+    wait_until("the window is reached", || file.exists());
+    bench.pause_between_writes(&old);
+    std::fs::remove_file(&file).unwrap();
 
     let recovered = retried(new.address, &charge("k", 1999));
     assert_eq!(recovered.status, 201);
@@ -85,6 +89,20 @@ fn paused_in(window: &Window, calls: u64, refused: Option<&str>) {
         assert_eq!(now[member], completed[member], "{member}");
     }
     assert_same(&recovered, &answer(old.address, &charge("k", 1999)));
+}
+
+#[test]
+fn a_server_that_stops_itself_goes_on_when_it_is_told_to() {
+    let bench = Bench::new();
+    let mut server = bench.serve(&["--failpoint", "before-call=stop:once"]);
+    let first = start(server.address, &charge("k", 1999));
+    server.process.wait_for_stderr("failpoint before-call: stop");
+    wait_until("it is stopped", || server.process.is_stopped());
+    server.process.signal("CONT");
+    let first = first.wait().unwrap();
+    assert_eq!(first.status, 201);
+    assert_same(&first, &answer(server.address, &charge("k", 1999)));
+    assert_eq!(answer(server.address, &charge("once", 1999)).status, 201);
 }
 
 const POINT_REFUSED: &str = "the store refused a recovery point of attempt 1";

@@ -11,5 +11,6 @@ mod network_faults;
 mod own_network;
 mod store_faults;
 mod store_files;
+#[allow(dead_code)] // Each test binary uses a part of it.
 #[path = "../support/mod.rs"]
 mod support;

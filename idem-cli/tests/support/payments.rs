@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use idem_cli::network::{CardNetwork, ControlState, LedgerView};
 use idem_cli::serve::Caller;
 use idem_cli::wire::{Answer, Request, WireError};
+use idem_sqlite::sqlx::sqlite::SqliteConnectOptions;
+use idem_sqlite::sqlx::{Connection as _, Executor as _, SqliteConnection};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -79,6 +81,20 @@ impl Bench {
         let calls = answer(self.network.address, &Request::get("/ledger/calls")).json();
         let calls = calls["data"].as_array().unwrap().iter();
         calls.map(|call| call["key"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Stops a server with SIGSTOP between two writes of its own: one that is frozen while it holds
+    /// SQLite's write lock, as in a heartbeat, keeps every other one out.
+    pub(crate) fn pause_between_writes(&self, server: &Server) {
+        wait_until("it is stopped between two writes", || {
+            server.process.signal("STOP");
+            wait_until("it is stopped", || server.process.is_stopped());
+            let is_between = RUNTIME.block_on(takes_writes(&self.store()));
+            if !is_between {
+                server.process.signal("CONT");
+            }
+            is_between
+        });
     }
 
     /// The list of the one caller's charges.
@@ -207,4 +223,16 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
         assert!(started.elapsed() < PATIENCE, "it never was so: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+async fn takes_writes(store: &str) -> bool {
+    let options: SqliteConnectOptions = store.parse().unwrap();
+    let options = options.busy_timeout(Duration::from_millis(300));
+    let mut database = SqliteConnection::connect_with(&options).await.unwrap();
+    let begun = database.execute("BEGIN IMMEDIATE").await.is_ok();
+    if begun {
+        database.execute("ROLLBACK").await.unwrap();
+    }
+    database.close().await.unwrap();
+    begun
 }

@@ -84,6 +84,13 @@ impl Process {
         signal(self.child.id(), name);
     }
 
+    /// Whether SIGSTOP has taken hold of it.
+    pub(crate) fn is_stopped(&self) -> bool {
+        let id = self.child.id().to_string();
+        let state = Command::new("ps").args(["-o", "state=", "-p", &id]).output().unwrap();
+        state.stdout.starts_with(b"T")
+    }
+
     /// Sends SIGKILL and waits for the end.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
