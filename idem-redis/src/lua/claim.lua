@@ -47,7 +47,6 @@ end
 
 local function hold(r, lease_end)
   local payload, input = redis.call('HGET', R, 'rp'), redis.call('HGET', R, 'in')
-  if (r.number == nil) ~= (payload == false) then return {'corrupt', whole(NOW)} end
   r.lease_end, r.owner = lease_end, OWNER
   index_lease(ID, r)
   redis.call('HSET', R, 'at', whole(r.attempt), 'ow', OWNER, 'lu', whole(lease_end),
@@ -86,7 +85,6 @@ if r.operation ~= OPERATION or comparison == 'differs' then
 end
 if r.state == 'c' then
   local reply = redis.call('HGET', R, 're')
-  if not reply then return {'corrupt', whole(NOW)} end
   local left = r.expires and whole(r.expires - NOW) or ''
   return standing({'completed', whole(NOW), reply, left, r.incarnation, whole(r.attempt), r.owner})
 end

@@ -14,15 +14,18 @@ local function number(text, least, most)
   return n
 end
 
-local function is_sound(r, h)
+local function has(name, field) return redis.call('HEXISTS', name, field) == 1 end
+
+local function is_sound(name, r, h)
   if not (r.operation and #r.operation > 0 and r.scheme and r.digest and #r.digest == 32) then return false end
   if not (r.attempt and r.owner and #r.owner == 16 and r.incarnation and #r.incarnation == 16) then return false end
   if not (r.created and (h[12] == '0' or h[12] == '1')) then return false end
   if h[10] ~= 'forever' and not (r.total and r.least) then return false end
   if r.state == 'p' then
     return r.lease_end ~= nil and (h[14] == '0' or h[14] == '1') and (not h[15] or r.number ~= nil)
+      and has(name, 'rp') == (r.number ~= nil)
   end
-  return r.state == 'c' and r.completed ~= nil and (h[17] == 'never' or r.expires ~= nil)
+  return r.state == 'c' and r.completed ~= nil and (h[17] == 'never' or r.expires ~= nil) and has(name, 're')
 end
 
 -- The record without its payloads; nil where there is none; nil and what is wrong with it.
@@ -43,7 +46,7 @@ local function load(name)
     number = number(h[15], 1, MOST_ATTEMPTS), completed = number(h[16], 0, EXACT),
     expires = number(h[17], 0, EXACT),
   }
-  if not is_sound(r, h) then return nil, 'corrupt' end
+  if not is_sound(name, r, h) then return nil, 'corrupt' end
   return r
 end
 

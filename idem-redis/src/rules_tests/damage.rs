@@ -128,12 +128,13 @@ fn damages(completed: bool) -> Vec<Damage> {
         ("ca", Some(b"-1")),
         ("ca", Some(b"99999999999999999")),
         ("rt", None),
+        ("ra", Some(b"?")),
         ("mb", Some(b"yes")),
     ];
     damages.extend::<[Damage; 3]>(if completed {
         [("re", None), ("co", None), ("ex", None)]
     } else {
-        [("lu", None), ("lu", Some(b"")), ("gu", None)]
+        [("lu", Some(b"")), ("gu", None), ("rp", Some(b"half a recovery point"))]
     });
     damages
 }
@@ -157,19 +158,16 @@ async fn every_verb(store: &RedisStore, record: &Record) -> Vec<(Verb, Result<()
     let before = look_raw(store, record).await;
     let mut seen = vec![
         (Verb::Claim, store.claim(&claim).await.map(drop)),
+        (Verb::Renew, store.renew(&fence, lease).await.map(drop)),
+        (Verb::Complete, store.complete(&fence, &reply).await),
+        (Verb::Release, store.release(&fence).await),
+        (Verb::Remove, store.remove(&fence).await),
         (Verb::Get, store.get(&record.scope, &record.key).await.map(drop)),
         (Verb::List, store.list(&Filter::all(), None, 9).await.map(drop)),
+        (Verb::Forget, store.forget(&record.scope, 9).await.map(drop)),
     ];
-    let lost_reply = matches!(record.state, State::Completed { .. });
-    // Whoever holds the fence is told so too, unless the damage is in what that verb never reads.
-    if !lost_reply {
-        seen.extend([
-            (Verb::Renew, store.renew(&fence, lease).await.map(drop)),
-            (Verb::Complete, store.complete(&fence, &reply).await),
-            (Verb::Release, store.release(&fence).await),
-            (Verb::Remove, store.remove(&fence).await),
-            (Verb::Lapsed, store.lapsed(None, 9).await.map(drop)),
-        ]);
+    if matches!(record.state, State::InProgress { .. }) {
+        seen.push((Verb::Lapsed, store.lapsed(None, 9).await.map(drop)));
     }
     assert_eq!(look_raw(store, record).await, before, "something was written");
     seen
