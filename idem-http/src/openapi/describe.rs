@@ -15,9 +15,11 @@ pub(super) fn describe(
     settings: &Settings,
 ) -> Result<(), DescribeError> {
     add_parameter(operation, protected, settings)?;
-    operation.insert(OPERATION_EXTENSION.into(), extension(protected, settings));
+    let extension = extension(protected, settings);
+    let is_new = operation.insert(OPERATION_EXTENSION.into(), extension).is_none();
     let responses = member(operation, "responses")?;
-    for response in responses.values_mut() {
+    // What is there before the problems are added are the service's own answers.
+    for response in responses.values_mut().filter(|_| is_new) {
         add_answer_headers(response, settings)?;
     }
     let mut statuses: Vec<u16> = Code::ALL.iter().map(|code| code.status().as_u16()).collect();
