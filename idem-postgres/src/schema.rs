@@ -35,8 +35,9 @@ pub(crate) async fn migrate(shared: &Shared) -> Result<(), StoreError> {
         session.end();
         return Ok(()); // A role that may not make tables is enough.
     }
-    let begin = sql("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE".to_owned());
-    session.begin(&begin, verb).await?;
+    let begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
+         SET LOCAL lock_timeout = '60s'; SET LOCAL idle_in_transaction_session_timeout = '60s'";
+    session.begin(&begin.into_sql_str(), verb).await?;
     // Whoever comes second waits here, and then finds the steps done.
     run(session.connection(), lock(&shared.tables)).await?;
     let found = version(&mut session, &shared.tables, verb).await?.unwrap_or(0);

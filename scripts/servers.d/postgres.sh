@@ -80,6 +80,18 @@ postgres_as_user() {
   fi
 }
 
+# postgres_spawn DIR COMMAND...: starts a server, and writes its own id and not a shell's.
+postgres_spawn() {
+  local dir=$1
+  shift
+  if [ "$(id -u)" = 0 ]; then
+    setpriv --reuid=postgres --regid=postgres --clear-groups -- "$@" >>"$dir/log" 2>&1 </dev/null &
+  else
+    "$@" >>"$dir/log" 2>&1 </dev/null &
+  fi
+  printf '%s\n' $! >"$dir/pid"
+}
+
 # postgres_launch DIR BIN [OPTION...]: makes a cluster if there is none, starts a server on it,
 # and sets the caller's $port. The port stays the same when a server is started again.
 postgres_launch() {
@@ -92,10 +104,9 @@ postgres_launch() {
     postgres_free_port >"$dir/port"
   fi
   port=$(cat "$dir/port")
-  postgres_as_user "$bin/postgres" -D "$dir/data" -p "$port" -c listen_addresses=127.0.0.1 \
-    -c unix_socket_directories= -c max_connections=200 -c shared_buffers=256MB "$@" \
-    >>"$dir/log" 2>&1 </dev/null &
-  printf '%s\n' $! >"$dir/pid"
+  postgres_spawn "$dir" "$bin/postgres" -D "$dir/data" -p "$port" \
+    -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c max_connections=200 \
+    -c shared_buffers=256MB "$@"
   postgres_until_ready "$port" "$dir/log"
 }
 
@@ -120,8 +131,7 @@ ignore_startup_parameters = extra_float_digits,options
 INI
   # Releases before 1.21 do not know the setting, and have no such support at all.
   pgbouncer_knows_statements || sed -i /max_prepared_statements/d "$dir/pgbouncer.ini"
-  postgres_as_user pgbouncer "$dir/pgbouncer.ini" >>"$dir/log" 2>&1 </dev/null &
-  printf '%s\n' $! >"$dir/pid"
+  postgres_spawn "$dir" pgbouncer "$dir/pgbouncer.ini"
   postgres_until_ready "$port" "$dir/log"
 }
 

@@ -14,10 +14,12 @@ use idem_core::store::Store;
 use idem_postgres::sqlx::{self, AssertSqlSafe, Connection, Executor, PgConnection, PgPool};
 use idem_postgres::{PostgresStore, PostgresStoreBuilder};
 
+pub(crate) mod own_server;
 pub(crate) mod place;
 pub(crate) mod random;
 pub(crate) mod wire;
 
+#[allow(unused_imports)]
 pub(crate) use place::{Place, Server};
 #[allow(unused_imports)] // As above.
 pub(crate) use random::Random;

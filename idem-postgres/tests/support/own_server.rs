@@ -1,0 +1,78 @@
+//! A server of a test's own, to be killed and started again.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+/// Ends with this value, and its files go.
+pub(crate) struct OwnServer {
+    /// Names where its files are, for the start script.
+    directory: TempDir,
+    pub(crate) url: String,
+}
+
+impl OwnServer {
+    /// Starts one as the start script does, with `options` for the server.
+    pub(crate) fn start(options: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().display().to_string();
+        let port = script(&format!(
+            "postgres_install; home=$(postgres_home {path}); \
+             postgres_launch $home/own $IDEM_POSTGRES_BIN {options}; printf %s $port"
+        ));
+        Self { directory, url: format!("postgres://postgres@127.0.0.1:{port}/postgres") }
+    }
+
+    /// Kills every process of it with SIGKILL, the first one first, so that it cannot react. Where
+    /// nobody buries the dead, as in a container, a server takes them for alive: so its lock file
+    /// goes too.
+    pub(crate) fn kill(&self) {
+        let pid = self.pid_file();
+        let pid = pid.display();
+        script(&format!(
+            "pid=$(cat {pid}); children=$(ps -o pid= --ppid $pid); \
+             kill -KILL $pid $children 2>/dev/null || true; \
+             for one in $pid $children; do \
+               while kill -0 $one 2>/dev/null && ! grep -q '^State:.Z' /proc/$one/status 2>/dev/null; \
+               do sleep 0.01; done; \
+             done; \
+             rm -f $(dirname {pid})/data/postmaster.pid"
+        ));
+    }
+
+    /// Starts it again, on its files and its port.
+    pub(crate) fn restart(&self, options: &str) {
+        let home = self.home();
+        script(&format!("postgres_launch {home}/own $IDEM_POSTGRES_BIN {options}"));
+    }
+
+    fn home(&self) -> String {
+        std::fs::read_to_string(self.directory.path().join("home")).unwrap().trim().to_owned()
+    }
+
+    fn pid_file(&self) -> PathBuf {
+        PathBuf::from(self.home()).join("own/pid")
+    }
+}
+
+impl Drop for OwnServer {
+    fn drop(&mut self) {
+        script(&format!("postgres_stop {}", self.directory.path().display()));
+    }
+}
+
+/// Runs commands of the start script, and gives what they print.
+fn script(commands: &str) -> String {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let sources = ". scripts/lib.sh; . scripts/servers.d/postgres.sh";
+    let ended = Command::new("bash")
+        .args(["-euo", "pipefail", "-c", &format!("{sources}; {commands}")])
+        .env("IDEM_PGBOUNCER_URL", "unused")
+        .current_dir(root)
+        .output()
+        .expect("bash runs");
+    let error = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{commands}: {error}");
+    String::from_utf8(ended.stdout).unwrap()
+}
