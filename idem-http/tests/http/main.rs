@@ -13,6 +13,7 @@ mod resuming;
 mod routers;
 mod secrets;
 mod settings;
+mod sockets;
 mod stores;
 mod streams;
 mod support;

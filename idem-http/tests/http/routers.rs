@@ -20,20 +20,15 @@ type AnyLayer = IdempotencyLayer<Scoped, Operation>;
 /// A router with `/charges`, and the layer at one of the places where it can stand.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Place {
-    AroundRouter,
-    AroundRoutes,
-    AroundMethods,
-    AroundMethodsThatAreThere,
-    AroundHandler,
+    Router,
+    Routes,
+    Methods,
+    ExistingMethods,
+    Handler,
 }
 
-const PLACES: [Place; 5] = [
-    Place::AroundRouter,
-    Place::AroundRoutes,
-    Place::AroundMethods,
-    Place::AroundMethodsThatAreThere,
-    Place::AroundHandler,
-];
+const PLACES: [Place; 5] =
+    [Place::Router, Place::Routes, Place::Methods, Place::ExistingMethods, Place::Handler];
 
 impl Place {
     fn router(self, layer: AnyLayer, effects: &Effects) -> Router {
@@ -41,13 +36,11 @@ impl Place {
         let handler = move || async move { (StatusCode::CREATED, effects.happen().to_string()) };
         let charges: MethodRouter = on_post(handler.clone());
         match self {
-            Self::AroundRouter => Router::new().route("/charges", charges).layer(layer),
-            Self::AroundRoutes => Router::new().route("/charges", charges).route_layer(layer),
-            Self::AroundMethods => Router::new().route("/charges", charges.layer(layer)),
-            Self::AroundMethodsThatAreThere => {
-                Router::new().route("/charges", charges.route_layer(layer))
-            }
-            Self::AroundHandler => Router::new().route("/charges", on_post(handler.layer(layer))),
+            Self::Router => Router::new().route("/charges", charges).layer(layer),
+            Self::Routes => Router::new().route("/charges", charges).route_layer(layer),
+            Self::Methods => Router::new().route("/charges", charges.layer(layer)),
+            Self::ExistingMethods => Router::new().route("/charges", charges.route_layer(layer)),
+            Self::Handler => Router::new().route("/charges", on_post(handler.layer(layer))),
         }
     }
 }
@@ -75,7 +68,7 @@ async fn nested_routers_do_not_share_a_fingerprint() {
 #[tokio::test]
 async fn two_tenants_in_the_path_are_two_requests() {
     let world = World::new();
-    let inner = Place::AroundRouter.router(world.layer(), &world.effects);
+    let inner = Place::Router.router(world.layer(), &world.effects);
     let app = Router::new().nest("/t/{tenant}", inner);
     let request = |path| post(path, "k").body(Body::empty()).unwrap();
     assert_eq!(send(&app, request("/t/a/charges")).await.status, 201);
@@ -105,11 +98,11 @@ async fn one_key_on_two_routes_or_operations_is_never_replayed_across() {
 #[tokio::test]
 async fn where_the_layer_stands_decides_whether_404_and_405_take_up_the_key() {
     for (place, takes_404, takes_405) in [
-        (Place::AroundRouter, true, true),
-        (Place::AroundRoutes, false, true),
-        (Place::AroundMethods, false, true),
-        (Place::AroundMethodsThatAreThere, false, false),
-        (Place::AroundHandler, false, false),
+        (Place::Router, true, true),
+        (Place::Routes, false, true),
+        (Place::Methods, false, true),
+        (Place::ExistingMethods, false, false),
+        (Place::Handler, false, false),
     ] {
         let world = World::new();
         let app = place.router(world.layer(), &world.effects);

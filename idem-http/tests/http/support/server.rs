@@ -90,7 +90,7 @@ impl Server {
         }
     }
 
-    async fn serve<S, B>(service: S) -> Self
+    pub(crate) async fn serve<S, B>(service: S) -> Self
     where
         S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
         S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -127,12 +127,17 @@ impl Server {
 
     /// One request on a connection of its own.
     pub(crate) async fn exchange(&mut self, request: &[u8]) -> Answer {
+        parse(&self.exchange_bytes(request).await)
+    }
+
+    /// As [`exchange`](Self::exchange), with every byte of what came back.
+    pub(crate) async fn exchange_bytes(&mut self, request: &[u8]) -> Vec<u8> {
         let mut stream = self.connect().await;
         stream.write_all(request).await.unwrap();
         let mut response = Vec::new();
         timeout(PATIENCE, stream.read_to_end(&mut response)).await.expect("an answer").unwrap();
         self.connection_ended().await;
-        parse(&response)
+        response
     }
 }
 
