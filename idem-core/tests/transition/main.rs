@@ -5,4 +5,7 @@ mod boundaries;
 mod claim_table;
 mod counterexamples;
 mod fenced_verbs;
+mod judge;
+mod lossy_network;
+mod search;
 mod world;
