@@ -1,7 +1,7 @@
 //! What an operator asks of the store.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use idem_core::admin::{Admin, Filter, Forgotten, StateFilter, Stats};
 use idem_core::async_trait;
@@ -15,7 +15,7 @@ use redis::Value;
 
 use crate::answer::{Answer, bytes, corrupt};
 use crate::ask::{self, flag, text};
-use crate::listing::{self, BATCH, each_partition};
+use crate::listing::{self, BATCH, MAX_PAGE_BYTES, Seen, each_partition};
 use crate::schema::{self, Index, PARTITIONS};
 use crate::script;
 use crate::store::RedisStore;
@@ -59,19 +59,34 @@ impl Admin for RedisStore {
         let limit = page_size(limit) as usize;
         let range = Range::of(filter.scope.as_ref(), after.as_deref());
         let mut merge = Merge::start(self, Verb::List, range, limit.min(FETCH)).await?;
-        let mut records: Vec<Observed> = Vec::new();
-        while records.len() <= limit {
-            let identities = merge.take(self, BATCH.min(limit + 1)).await?;
-            if identities.is_empty() {
-                break;
+        let (mut records, mut bytes) = (Vec::new(), 0);
+        let mut waiting: VecDeque<Vec<u8>> = VecDeque::new();
+        let mut last = None;
+        loop {
+            let short = BATCH.min(limit + 1).saturating_sub(waiting.len());
+            waiting.extend(merge.take(self, short).await?);
+            if waiting.is_empty() {
+                return Ok(Page { records, next: None });
             }
-            let seen = listing::read(self, Verb::List, &identities).await?;
-            records.extend(seen.into_iter().flatten().filter(|seen| passes(seen, filter)));
+            for seen in listing::read(self, Verb::List, waiting.make_contiguous()).await? {
+                let found = match seen {
+                    Seen::Later => break,
+                    Seen::Absent => None,
+                    Seen::Found(seen) => Some(*seen).filter(|seen| passes(seen, filter)),
+                };
+                // What comes after a full page shows that there is another one.
+                if found.is_some() && (records.len() == limit || bytes >= MAX_PAGE_BYTES) {
+                    let next = last.as_ref().map(ListPosition::to_cursor);
+                    return Ok(Page { records, next });
+                }
+                if let Some(found) = found {
+                    bytes += listing::size(&found);
+                    last = Some(ListPosition::of(&found));
+                    records.push(found);
+                }
+                waiting.pop_front();
+            }
         }
-        let more = records.len() > limit;
-        records.truncate(limit);
-        let next = records.last().filter(|_| more).map(|last| ListPosition::of(last).to_cursor());
-        Ok(Page { records, next })
     }
 
     async fn forget(&self, scope: &Scope, limit: u32) -> Result<Forgotten, StoreError> {

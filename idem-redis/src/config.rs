@@ -1,115 +1,171 @@
-//! How a store is set up, and what a URL says.
+//! How a store is set up.
 
-use std::fmt;
 use std::time::Duration;
 
 use idem_core::error::{ErrorKind, StoreError, Verb};
+use idem_core::preflight::{Finding, Preflight};
+use redis::aio::ConnectionManager;
+use redis::cluster_async::ClusterConnection;
+
+use crate::link::Link;
+use crate::preflight;
+use crate::store::RedisStore;
+use crate::url::Target;
 
 /// The most bytes of one reply, input or recovery point. A server refuses a value of more than
 /// 512 MiB by closing the connection, which would look like an unknown outcome.
 pub const MAX_PAYLOAD_BYTES: usize = 64 * 1024 * 1024;
 
+/// What the namespace is unless set.
+pub const DEFAULT_NAMESPACE: &str = "idem";
+
 /// The most bytes of a namespace.
 pub const MAX_NAMESPACE_BYTES: usize = 64;
 
-/// Settings of a [`RedisStore`](crate::RedisStore).
+/// The longest that a call may take unless set.
+pub const DEFAULT_CALL_LIMIT: Duration = Duration::from_secs(5);
+
+/// The longest limit of a call, of connecting, and of waiting for replicas.
+pub const MAX_LIMIT: Duration = Duration::from_secs(60 * 60);
+
+/// The most connections to one server.
+pub const MAX_CONNECTIONS: u32 = 64;
+
+impl RedisStore {
+    /// Connects by URL; see [`RedisStoreBuilder::connect`].
+    ///
+    /// # Errors
+    /// Those of [`RedisStoreBuilder::connect`].
+    ///
+    /// # Cancel safety
+    /// As [`RedisStoreBuilder::connect`].
+    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+        Self::builder().connect(url).await
+    }
+
+    /// Uses a connection of the caller's; see [`RedisStoreBuilder::on_connection_manager`].
+    ///
+    /// # Errors
+    /// Those of [`RedisStoreBuilder::on_connection_manager`].
+    ///
+    /// # Cancel safety
+    /// As [`RedisStoreBuilder::on_connection_manager`].
+    pub async fn new(manager: ConnectionManager) -> Result<Self, StoreError> {
+        Self::builder().on_connection_manager(manager).await
+    }
+
+    /// Settings to open a store with.
+    pub fn builder() -> RedisStoreBuilder {
+        RedisStoreBuilder::default()
+    }
+}
+
+/// Settings to open a [`RedisStore`] with. They are checked when it is opened.
 ///
 /// ```
 /// use std::time::Duration;
-/// use idem_redis::RedisConfig;
+/// use idem_core::error::ErrorKind;
+/// use idem_redis::RedisStore;
 ///
-/// let config = RedisConfig::new()
-///     .namespace("payments")?
-///     .wait_for_replicas(1, Duration::from_millis(500));
-/// # Ok::<(), idem_redis::idem_core::error::StoreError>(())
+/// # tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(async {
+/// # let url = "redis://127.0.0.1:1";
+/// let opened = RedisStore::builder()
+///     .namespace("payments")
+///     .wait_for_replicas(1, Duration::from_millis(500))
+///     .connect(url) // Nobody listens there.
+///     .await;
+/// assert_eq!(opened.unwrap_err().kind(), ErrorKind::NotApplied);
+/// # });
 /// ```
 #[derive(Debug, Clone)]
-pub struct RedisConfig {
+#[must_use = "a builder does nothing until it opens a store"]
+pub struct RedisStoreBuilder {
     pub(crate) namespace: String,
-    pub(crate) operation_timeout: Duration,
-    pub(crate) connect_timeout: Duration,
-    pub(crate) connections: usize,
+    pub(crate) call_limit: Duration,
+    pub(crate) connect_limit: Duration,
+    connections: Option<u32>,
     pub(crate) replicas: Option<ReplicaWait>,
-    pub(crate) evicting_allowed: bool,
+    pub(crate) evicting_accepted: bool,
+    migrates: bool,
     #[cfg(feature = "test-clock")]
     pub(crate) clock: Option<std::sync::Arc<dyn idem_core::time::Clock>>,
 }
 
 /// How many replicas must have a write before it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ReplicaWait {
+pub(crate) struct ReplicaWait {
     /// At least this many.
-    pub replicas: u32,
+    pub(crate) replicas: u32,
     /// Waited for no longer than this; then the outcome of the write is unknown.
-    pub timeout: Duration,
+    pub(crate) limit: Duration,
 }
 
-impl RedisConfig {
-    /// Namespace `idem`, calls of at most 5 seconds, connecting within 2, one connection, no wait
-    /// for replicas, no evicting server.
-    pub fn new() -> Self {
+impl Default for RedisStoreBuilder {
+    fn default() -> Self {
         Self {
-            namespace: "idem".to_owned(),
-            operation_timeout: Duration::from_secs(5),
-            connect_timeout: Duration::from_secs(2),
-            connections: 1,
+            namespace: DEFAULT_NAMESPACE.to_owned(),
+            call_limit: DEFAULT_CALL_LIMIT,
+            connect_limit: Duration::from_secs(2),
+            connections: None,
             replicas: None,
-            evicting_allowed: false,
+            evicting_accepted: false,
+            migrates: true,
             #[cfg(feature = "test-clock")]
             clock: None,
         }
     }
+}
 
-    /// Keeps the records of this store apart from others on the same server. Every key of the
-    /// store starts with `{NAMESPACE.PARTITION}`.
-    ///
-    /// # Errors
-    /// `InvalidInput` unless it is 1 to 64 ASCII letters, digits, `-` or `_`.
-    pub fn namespace(mut self, namespace: impl Into<String>) -> Result<Self, StoreError> {
-        let namespace = namespace.into();
-        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-        if !(1..=MAX_NAMESPACE_BYTES).contains(&namespace.len()) || !namespace.bytes().all(allowed)
-        {
-            return Err(refused("a namespace is 1 to 64 ASCII letters, digits, '-' or '_'"));
-        }
-        self.namespace = namespace;
-        Ok(self)
-    }
-
-    /// The longest that one call to the server may take, waiting for a connection included. After
-    /// that a read is *not applied*, a write is *outcome unknown*. From 1 ms.
-    #[must_use]
-    pub fn operation_timeout(mut self, timeout: Duration) -> Self {
-        self.operation_timeout = timeout.max(Duration::from_millis(1));
+impl RedisStoreBuilder {
+    /// Keeps the records of this store apart from others on the same server: 1 to 64 ASCII
+    /// letters, digits, `-` or `_`; [`DEFAULT_NAMESPACE`] unless set. Every key of the store
+    /// starts with `{NAMESPACE.PARTITION}`.
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = namespace.into();
         self
     }
 
-    /// The longest that one attempt to connect may take.
-    #[must_use]
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout.max(Duration::from_millis(1));
+    /// The longest that one call to the server may take, waiting for a connection and for
+    /// replicas included; [`DEFAULT_CALL_LIMIT`] unless set, from 10 ms to [`MAX_LIMIT`]. After
+    /// that a read is *not applied* and a write is *outcome unknown*.
+    pub fn call_limit(mut self, limit: Duration) -> Self {
+        self.call_limit = limit;
         self
     }
 
-    /// How many connections are opened to one server, from 1. Calls share them; more than one
-    /// helps where replicas are waited for, since a wait holds up what comes behind it on its
-    /// connection. A Cluster has one connection to each node.
-    #[must_use]
-    pub fn connections(mut self, connections: usize) -> Self {
-        self.connections = connections.clamp(1, 64);
+    /// The longest that one attempt to connect may take, 2 seconds unless set.
+    pub fn connect_limit(mut self, limit: Duration) -> Self {
+        self.connect_limit = limit;
+        self
+    }
+
+    /// How many connections are opened to one server, 1 to [`MAX_CONNECTIONS`]. Calls share them,
+    /// so one is enough, unless replicas are waited for: a wait holds up what comes behind it on
+    /// its connection, and it is 8 then unless set. A Cluster has one connection to each node.
+    pub fn connections(mut self, connections: u32) -> Self {
+        self.connections = Some(connections);
         self
     }
 
     /// Waits after each write until so many replicas have it, and fails closed: a write that too
-    /// few have acknowledged in time is *outcome unknown*. This narrows what a failover can lose
-    /// and does not rule it out; docs/redis.md says what is left.
-    ///
-    /// Opens 8 connections unless told otherwise later.
-    #[must_use]
-    pub fn wait_for_replicas(mut self, replicas: u32, timeout: Duration) -> Self {
-        let timeout = timeout.max(Duration::from_millis(1));
-        self.replicas = (replicas > 0).then_some(ReplicaWait { replicas, timeout });
-        self.connections = self.connections.max(8);
+    /// few have acknowledged within `limit` is *outcome unknown*. This narrows what a failover can
+    /// lose and does not rule it out; docs/redis.md says what is left. Zero replicas is no wait.
+    pub fn wait_for_replicas(mut self, replicas: u32, limit: Duration) -> Self {
+        self.replicas = (replicas > 0).then_some(ReplicaWait { replicas, limit });
+        self
+    }
+
+    /// Works on a server that may evict records too. A lost record lets its operation run again:
+    /// only for what may be done twice.
+    pub fn accept_lost_records_on_an_evicting_server(mut self) -> Self {
+        self.evicting_accepted = true;
+        self
+    }
+
+    /// Whether opening may mark an empty server with this build's layout. It may, unless this
+    /// says no; then a server on which nothing is stored is an error of kind `WrongSchema`.
+    pub fn migrates(mut self, migrates: bool) -> Self {
+        self.migrates = migrates;
         self
     }
 
@@ -117,76 +173,122 @@ impl RedisConfig {
     /// server's, and leaves out the server's own expiry. Two callers with clocks that differ would
     /// both win a claim.
     #[cfg(feature = "test-clock")]
-    #[must_use]
-    pub fn judged_by_the_clock_of_a_test(mut self, clock: impl idem_core::time::Clock) -> Self {
+    pub fn clock(mut self, clock: impl idem_core::time::Clock) -> Self {
         self.clock = Some(std::sync::Arc::new(clock));
         self
     }
 
-    /// Works on a server that may evict records too. A lost record lets its operation run again:
-    /// only for what may be done twice.
-    #[must_use]
-    pub fn accept_lost_records_on_an_evicting_server(mut self) -> Self {
-        self.evicting_allowed = true;
-        self
+    /// Connects by URL: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]` for one server,
+    /// `redis-cluster://[USER:PASSWORD@]HOST:PORT[,HOST:PORT...]` for a Cluster.
+    ///
+    /// Looks at the server first: one that may evict records is refused unless
+    /// [accepted](Self::accept_lost_records_on_an_evicting_server), and so is one that is too
+    /// old, or that stores another layout. An empty one is marked with this build's layout.
+    ///
+    /// # Errors
+    /// - `InvalidInput`: a setting or the URL cannot be used.
+    /// - `WrongSchema`: the server is refused, or refuses the login.
+    /// - `NotApplied`: there is no connection.
+    /// - `OutcomeUnknown`, `StoreFull`: as every call.
+    ///
+    /// # Cancel safety
+    /// The layout may have been marked; opening again is harmless.
+    pub async fn connect(self, url: &str) -> Result<RedisStore, StoreError> {
+        let link = self.link(url).await?;
+        self.open(link).await
+    }
+
+    /// Uses a connection of the caller's, which it may share. Its own limits hold beside
+    /// [`call_limit`](Self::call_limit); where replicas are waited for, its limit for a response
+    /// must be longer than that wait.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    ///
+    /// # Cancel safety
+    /// As [`connect`](Self::connect).
+    pub async fn on_connection_manager(
+        self,
+        manager: ConnectionManager,
+    ) -> Result<RedisStore, StoreError> {
+        self.check()?;
+        let link = Link::on_manager(manager, &self);
+        self.open(link).await
+    }
+
+    /// Uses a Cluster connection of the caller's, which it may share. Everything is asked of
+    /// primaries, whatever that connection does with reads.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    ///
+    /// # Cancel safety
+    /// As [`connect`](Self::connect).
+    pub async fn on_cluster(self, connection: ClusterConnection) -> Result<RedisStore, StoreError> {
+        self.check()?;
+        let link = Link::on_cluster(connection, &self);
+        self.open(link).await
+    }
+
+    /// Looks at the server of a URL as [`Preflight`] does, also where a store could not be opened
+    /// on it. Changes nothing.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a setting or a URL, and whatever keeps the server from being asked.
+    ///
+    /// # Cancel safety
+    /// Reads only.
+    pub async fn preflight(self, url: &str) -> Result<Vec<Finding>, StoreError> {
+        let link = self.link(url).await?;
+        RedisStore::over(link, self).preflight().await
+    }
+
+    /// How many connections are opened to one server.
+    pub(crate) fn connection_count(&self) -> u32 {
+        self.connections.unwrap_or(if self.replicas.is_some() { 8 } else { 1 })
+    }
+
+    async fn link(&self, url: &str) -> Result<Link, StoreError> {
+        self.check()?;
+        Link::connect(&Target::parse(url)?, self).await
+    }
+
+    async fn open(self, link: Link) -> Result<RedisStore, StoreError> {
+        let migrates = self.migrates;
+        let store = RedisStore::over(link, self);
+        preflight::refuse_unsafe(&store).await?;
+        if migrates {
+            store.migrate().await?;
+        } else {
+            preflight::check_layout(Verb::Open, store.layout(Verb::Open, false).await?)?;
+        }
+        Ok(store)
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        let length = self.namespace.len();
+        if !(1..=MAX_NAMESPACE_BYTES).contains(&length) || !self.namespace.bytes().all(allowed) {
+            return Err(invalid("a namespace is 1 to 64 ASCII letters, digits, '-' or '_'"));
+        }
+        let limits = Duration::from_millis(10)..=MAX_LIMIT;
+        if !limits.contains(&self.call_limit) || !limits.contains(&self.connect_limit) {
+            return Err(invalid("a limit of time is 10 ms to 1 hour"));
+        }
+        if !(1..=MAX_CONNECTIONS).contains(&self.connection_count()) {
+            return Err(invalid("a store has 1 to 64 connections to a server"));
+        }
+        // A wait of zero would be one without end to the server.
+        let waits = Duration::from_millis(1)..self.call_limit;
+        if self.replicas.is_some_and(|wait| !waits.contains(&wait.limit)) {
+            return Err(invalid("the wait for replicas is 1 ms or more, and ends within a call"));
+        }
+        Ok(())
     }
 }
 
-impl Default for RedisConfig {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-/// Where the server is. `Debug` shows no password.
-#[derive(Clone)]
-pub(crate) enum Target {
-    /// One server, or what stands in front of it.
-    Single(String),
-    /// Some nodes of a Cluster.
-    Cluster(Vec<String>),
-}
-
-impl Target {
-    /// Reads `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, `unix:` paths as the driver takes
-    /// them, or `redis-cluster://[USER:PASSWORD@]HOST:PORT[,HOST:PORT...]`.
-    pub(crate) fn parse(url: &str) -> Result<Self, StoreError> {
-        if url.starts_with("redis://") || url.starts_with("redis+unix://") {
-            return Ok(Self::Single(url.to_owned()));
-        }
-        if url.starts_with("rediss://") || url.starts_with("rediss-cluster://") {
-            return Err(refused("TLS is not built in: pass a connection of your own"));
-        }
-        let Some(rest) = url.strip_prefix("redis-cluster://") else {
-            return Err(refused("the URL starts with neither redis:// nor redis-cluster://"));
-        };
-        let (login, hosts) = match rest.rsplit_once('@') {
-            Some((login, hosts)) => (format!("{login}@"), hosts),
-            None => (String::new(), rest),
-        };
-        let nodes: Vec<String> = hosts
-            .trim_end_matches('/')
-            .split(',')
-            .map(|host| format!("redis://{login}{host}"))
-            .collect();
-        if nodes.iter().any(|node| node.ends_with('@') || node.ends_with("//")) {
-            return Err(refused("the URL names no node"));
-        }
-        Ok(Self::Cluster(nodes))
-    }
-}
-
-impl fmt::Debug for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Single(_) => f.write_str("Single"),
-            Self::Cluster(nodes) => write!(f, "Cluster({} nodes)", nodes.len()),
-        }
-    }
-}
-
-/// A URL and settings that cannot be used, found before anything is sent.
-fn refused(detail: &'static str) -> StoreError {
+/// A URL or a setting that cannot be used, found before anything is sent.
+pub(crate) fn invalid(detail: &'static str) -> StoreError {
     StoreError::new(ErrorKind::InvalidInput, Verb::Open, detail)
 }
 
@@ -197,26 +299,27 @@ mod tests {
     #[test]
     fn a_namespace_cannot_steer_the_slot() {
         for bad in ["", "a}b", "{a", "a b", "a.b", &"n".repeat(65)] {
-            let error = RedisConfig::new().namespace(bad).unwrap_err();
+            let error = RedisStore::builder().namespace(bad).check().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidInput, "{bad}");
         }
-        assert_eq!(RedisConfig::new().namespace("a-B_9").unwrap().namespace, "a-B_9");
+        RedisStore::builder().namespace("a-B_9").check().unwrap();
     }
 
     #[test]
-    fn a_cluster_url_names_its_nodes_and_shares_its_login() {
-        let Target::Cluster(nodes) = Target::parse("redis-cluster://u:p@a:1,b:2").unwrap() else {
-            panic!("not a Cluster");
-        };
-        assert_eq!(nodes, ["redis://u:p@a:1", "redis://u:p@b:2"]);
-        for bad in ["redis-cluster://", "redis-cluster://u:p@", "rediss://a", "http://a", ""] {
-            assert!(Target::parse(bad).is_err(), "{bad}");
+    fn settings_out_of_their_bounds_are_refused() {
+        let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3_600));
+        let builder = RedisStore::builder;
+        for bad in [
+            builder().call_limit(Duration::ZERO),
+            builder().call_limit(2 * hour),
+            builder().connect_limit(Duration::ZERO),
+            builder().connections(0),
+            builder().connections(65),
+            builder().wait_for_replicas(1, Duration::ZERO),
+            builder().call_limit(second).wait_for_replicas(1, second),
+        ] {
+            assert_eq!(bad.check().unwrap_err().kind(), ErrorKind::InvalidInput, "{bad:?}");
         }
-    }
-
-    #[test]
-    fn debug_shows_no_password() {
-        let shown = format!("{:?}", Target::parse("redis://u:secret@a").unwrap());
-        assert!(!shown.contains("secret"), "{shown}");
+        builder().call_limit(hour).connections(64).wait_for_replicas(3, second).check().unwrap();
     }
 }

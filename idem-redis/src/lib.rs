@@ -17,29 +17,12 @@
 //!
 //! # What it cannot promise
 //!
-//! Exactly one execution holds while one primary keeps its memory. A failover to a replica that
+//! One winner for each claim is certain as long as one primary keeps its memory. A failover to a replica that
 //! lacks a write, or a restart without `appendonly yes` and `appendfsync always`, can lose a claim
 //! or a reply that was acknowledged; the operation may then run again.
-//! [`RedisConfig::wait_for_replicas`] narrows the first, and docs/redis.md says what each setup
+//! [`RedisStoreBuilder::wait_for_replicas`] narrows the first, and docs/redis.md says what each setup
 //! can lose. Effects that may never happen twice belong in a database that commits them together
 //! with the record.
-//!
-//! ```
-//! use idem_redis::{RedisConfig, RedisStore};
-//!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-//! # let refused = runtime.block_on(async {
-//! # let url = "redis://127.0.0.1:1";
-//! let store = RedisStore::connect(url, RedisConfig::new()).await?;
-//! # let _ = store;
-//! # Ok::<(), idem_redis::idem_core::error::StoreError>(())
-//! # });
-//! # use idem_redis::idem_core::error::ErrorKind;
-//! # assert_eq!(refused.unwrap_err().kind(), ErrorKind::NotApplied);
-//! # Ok(())
-//! # }
-//! ```
 
 mod admin;
 mod answer;
@@ -56,9 +39,13 @@ mod rules_tests;
 mod schema;
 mod script;
 mod store;
+mod url;
 
-pub use config::{MAX_NAMESPACE_BYTES, MAX_PAYLOAD_BYTES, RedisConfig, ReplicaWait};
-pub use idem_core;
+pub use config::{
+    DEFAULT_CALL_LIMIT, DEFAULT_NAMESPACE, MAX_CONNECTIONS, MAX_LIMIT, MAX_NAMESPACE_BYTES,
+    MAX_PAYLOAD_BYTES, RedisStoreBuilder,
+};
+pub use listing::MAX_PAGE_BYTES;
 pub use redis;
 pub use schema::{LAYOUT, PARTITIONS};
 pub use store::RedisStore;

@@ -15,18 +15,19 @@ use redis::cluster_routing::{
 };
 use redis::{Cmd, ErrorKind, Pipeline, RedisError, RedisResult, ServerErrorKind, Value, cmd, pipe};
 
-use crate::config::{RedisConfig, ReplicaWait, Target};
+use crate::config::{RedisStoreBuilder, ReplicaWait};
 use crate::fault::Call;
 use crate::pool::{self, Pool};
 use crate::script::Script;
 #[cfg(feature = "test-clock")]
 use crate::script::Text;
+use crate::url::Target;
 
 /// How to reach the server. Every call is bounded in time, and may be dropped at any await: the
 /// connections are shared, and the driver throws away an answer that nobody waits for.
 pub(crate) struct Link {
     route: Route,
-    operation_timeout: Duration,
+    call_limit: Duration,
     replicas: Option<ReplicaWait>,
     #[cfg(feature = "test-clock")]
     clock: Option<Arc<dyn Clock>>,
@@ -49,36 +50,39 @@ impl From<RedisError> for Failed {
 }
 
 impl Link {
-    pub(crate) async fn connect(target: &Target, config: &RedisConfig) -> Result<Self, StoreError> {
+    pub(crate) async fn connect(
+        target: &Target,
+        settings: &RedisStoreBuilder,
+    ) -> Result<Self, StoreError> {
         let call = Call { verb: Verb::Open, writes: false, resent: false };
         let route = match target {
             Target::Single(url) => {
-                let opening = Pool::open(url, config);
-                Route::Single(Box::new(bounded(config.operation_timeout, call, opening).await?))
+                let opening = Pool::open(url, settings);
+                Route::Single(Box::new(bounded(settings.call_limit, call, opening).await?))
             }
             Target::Cluster(nodes) => {
-                let opening = pool::open_cluster(nodes, config);
-                Route::Cluster(bounded(config.operation_timeout, call, opening).await?)
+                let opening = pool::open_cluster(nodes, settings);
+                Route::Cluster(bounded(settings.call_limit, call, opening).await?)
             }
         };
-        Ok(Self::over(route, config))
+        Ok(Self::over(route, settings))
     }
 
-    pub(crate) fn with_manager(manager: ConnectionManager, config: &RedisConfig) -> Self {
-        Self::over(Route::Single(Box::new(Pool::of(manager))), config)
+    pub(crate) fn on_manager(manager: ConnectionManager, settings: &RedisStoreBuilder) -> Self {
+        Self::over(Route::Single(Box::new(Pool::of(manager))), settings)
     }
 
-    pub(crate) fn with_cluster(connection: ClusterConnection, config: &RedisConfig) -> Self {
-        Self::over(Route::Cluster(connection), config)
+    pub(crate) fn on_cluster(connection: ClusterConnection, settings: &RedisStoreBuilder) -> Self {
+        Self::over(Route::Cluster(connection), settings)
     }
 
-    fn over(route: Route, config: &RedisConfig) -> Self {
+    fn over(route: Route, settings: &RedisStoreBuilder) -> Self {
         Self {
             route,
-            operation_timeout: config.operation_timeout,
-            replicas: config.replicas,
+            call_limit: settings.call_limit,
+            replicas: settings.replicas,
             #[cfg(feature = "test-clock")]
-            clock: config.clock.clone(),
+            clock: settings.clock.clone(),
         }
     }
 
@@ -114,7 +118,7 @@ impl Link {
                 other => other,
             }
         };
-        match tokio::time::timeout(self.operation_timeout, running).await {
+        match tokio::time::timeout(self.call_limit, running).await {
             Err(_) => Err(call.timed_out()),
             Ok(Err(Failed::Driver(error))) => Err(call.failed(error)),
             Ok(Err(Failed::TooFewReplicas)) => {
@@ -149,14 +153,14 @@ impl Link {
         match &self.route {
             Route::Single(pool) => {
                 let asking = pool.send_one(&command);
-                Ok(vec![bounded(self.operation_timeout, call, asking).await?])
+                Ok(vec![bounded(self.call_limit, call, asking).await?])
             }
             Route::Cluster(connection) => {
                 let mut connection = connection.clone();
                 let everyone = MultipleNodeRoutingInfo::AllMasters;
                 let routing = RoutingInfo::MultiNode((everyone, None));
                 let asking = async move { connection.route_command(command, routing).await };
-                Ok(match bounded(self.operation_timeout, call, asking).await? {
+                Ok(match bounded(self.call_limit, call, asking).await? {
                     Value::Map(nodes) => nodes.into_iter().map(|(_, answer)| answer).collect(),
                     Value::Array(nodes) => nodes,
                     single => vec![single],
@@ -171,7 +175,7 @@ impl Link {
         };
         // In one pipeline, so that both are sure to go over one connection: another one would
         // wait for nothing and call that success.
-        let millis = u64::try_from(wait.timeout.as_millis()).unwrap_or(u64::MAX);
+        let millis = u64::try_from(wait.limit.as_millis()).unwrap_or(u64::MAX);
         let mut pipeline = pipe();
         pipeline.add_command(command);
         pipeline.cmd("WAIT").arg(wait.replicas).arg(millis);

@@ -22,6 +22,11 @@ use crate::store::RedisStore;
 const AT_ONCE: usize = 16;
 /// How many records one script reads or judges.
 pub(crate) const BATCH: usize = 64;
+/// How many bytes one script reads, unless its first record has more.
+const BATCH_BYTES: usize = 4 * 1024 * 1024;
+
+/// A page ends early once its replies, inputs and recovery points have this many bytes.
+pub const MAX_PAGE_BYTES: usize = 16 * 1024 * 1024;
 
 /// An entry of an index by time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,15 +51,27 @@ pub(crate) async fn lapsed(
     let indexes = [Index::FreshLeases, Index::BegunLeases];
     let mut found = due(store, verb, &indexes, after.as_ref(), limit + 1).await?;
     found.sort();
-    let more = found.len() > limit;
+    let mut more = found.len() > limit;
     found.truncate(limit);
-    let next = found.last().filter(|_| more).map(|last| cursor(verb, last)).transpose()?;
     let identities: Vec<Vec<u8>> = found.iter().map(|due| due.identity.clone()).collect();
     let seen = read(store, verb, &identities).await?;
-    let records = seen.into_iter().zip(found).filter_map(|(seen, due)| {
-        seen.filter(|seen| is_lapsed(&seen.record, seen.now) && lease_end(seen) == Some(due.at))
-    });
-    Ok(Page { records: records.collect(), next })
+    let (mut records, mut bytes, mut last) = (Vec::new(), 0, None);
+    for (due, seen) in found.into_iter().zip(seen) {
+        if matches!(seen, Seen::Later) || bytes >= MAX_PAGE_BYTES {
+            more = true;
+            break;
+        }
+        if let Seen::Found(seen) = seen
+            && is_lapsed(&seen.record, seen.now)
+            && lease_end(&seen) == Some(due.at)
+        {
+            bytes += size(&seen);
+            records.push(*seen);
+        }
+        last = Some(due);
+    }
+    let next = last.filter(|_| more).map(|last| cursor(verb, &last)).transpose()?;
+    Ok(Page { records, next })
 }
 
 /// Deletes what may be swept. Candidates come from the indexes; each is judged again where it is
@@ -79,30 +96,52 @@ pub(crate) async fn sweep(store: &RedisStore, limit: u32) -> Result<Swept, Store
     Ok(Swept { deleted: deleted.into_iter().sum(), more })
 }
 
-/// Reads records by their identities, in that order; `None` where there is none. What is expired
-/// is read like everything else.
+/// What reading one record gave.
+pub(crate) enum Seen {
+    /// As it stands, expired or not.
+    Found(Box<Observed>),
+    /// There is none.
+    Absent,
+    /// It was put off, since others before it are large: ask again.
+    Later,
+}
+
+/// Reads records by their identities, in that order. The first one is never put off.
 pub(crate) async fn read(
     store: &RedisStore,
     verb: Verb,
     identities: &[Vec<u8>],
-) -> Result<Vec<Option<Observed>>, StoreError> {
+) -> Result<Vec<Seen>, StoreError> {
     let batches = batches(identities).into_iter().map(|(partition, members)| async move {
         let names = &store.shared.names;
         let keys: Vec<Vec<u8>> =
             members.iter().map(|&at| names.record(partition, &identities[at])).collect();
-        let value = store.shared.link.run(verb, &script::READ, &keys, &[]).await?;
+        let budget = [text(BATCH_BYTES)];
+        let value = store.shared.link.run(verb, &script::READ, &keys, &budget).await?;
         let mut answer = Answer::new(verb, value)?;
         let now = answer.timestamp()?;
         let records = members.iter().zip(answer.rest());
         records
-            .map(|(&at, fields)| Ok((at, observed(verb, &identities[at], fields, now)?)))
+            .map(|(&at, fields)| Ok((at, seen(verb, &identities[at], fields, now)?)))
             .collect::<Result<Vec<_>, StoreError>>()
     });
-    let mut seen: Vec<Option<Observed>> = vec![None; identities.len()];
+    let mut all: Vec<Seen> = identities.iter().map(|_| Seen::Later).collect();
     for (at, record) in at_once(batches).await?.into_iter().flatten() {
-        seen[at] = record;
+        all[at] = record;
     }
-    Ok(seen)
+    Ok(all)
+}
+
+/// How many bytes of payload a record brings into a page.
+pub(crate) fn size(seen: &Observed) -> usize {
+    let record = &seen.record;
+    let state = match &record.state {
+        State::InProgress { recovery, .. } => {
+            recovery.as_ref().map_or(0, |recovery| recovery.payload.len())
+        }
+        State::Completed { reply, .. } => reply.len(),
+    };
+    record.input.as_ref().map_or(0, |input| input.len()) + state
 }
 
 /// Does something for every partition, some at a time; the answers come in the partitions' order.
@@ -160,17 +199,15 @@ async fn due(
     Ok(found.await?.into_iter().flatten().collect())
 }
 
-fn observed(
-    verb: Verb,
-    identity: &[u8],
-    fields: Value,
-    now: Timestamp,
-) -> Result<Option<Observed>, StoreError> {
-    if matches!(fields, Value::Nil) {
-        return Ok(None);
+fn seen(verb: Verb, identity: &[u8], fields: Value, now: Timestamp) -> Result<Seen, StoreError> {
+    match &fields {
+        Value::Nil => return Ok(Seen::Absent),
+        Value::BulkString(word) if word == b"later" => return Ok(Seen::Later),
+        _ => {}
     }
     let (scope, key) = schema::parse_identity(identity).ok_or_else(|| corrupt(verb))?;
-    Ok(Some(Observed { record: row::decode(verb, scope, key, fields)?, now }))
+    let record = row::decode(verb, scope, key, fields)?;
+    Ok(Seen::Found(Box::new(Observed { record, now })))
 }
 
 fn lease_end(seen: &Observed) -> Option<Timestamp> {

@@ -10,7 +10,7 @@ use redis::cluster_async::ClusterConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{Client, Cmd, IntoConnectionInfo, Pipeline, ProtocolVersion, RedisResult, Value};
 
-use crate::config::RedisConfig;
+use crate::config::RedisStoreBuilder;
 
 /// Connections to one server, used in turn. Each is shared by the calls that it carries.
 pub(crate) struct Pool {
@@ -27,26 +27,26 @@ struct Slot {
 }
 
 impl Pool {
-    pub(crate) async fn open(url: &str, config: &RedisConfig) -> RedisResult<Self> {
+    pub(crate) async fn open(url: &str, settings: &RedisStoreBuilder) -> RedisResult<Self> {
         let info = url.into_connection_info()?;
         // The third version of the protocol tells of a lost connection while nothing is asked, so
         // that the next call does not find out.
-        let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+        let protocol = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
         let tcp = info.tcp_settings().clone().set_nodelay(true);
-        let client = Client::open(info.set_redis_settings(settings).set_tcp_settings(tcp))?;
-        let settings = ConnectionManagerConfig::new()
+        let client = Client::open(info.set_redis_settings(protocol).set_tcp_settings(tcp))?;
+        let reconnecting = ConnectionManagerConfig::new()
             .set_number_of_retries(1)
             .set_min_delay(Duration::from_millis(20))
             .set_max_delay(Duration::from_millis(100))
-            .set_connection_timeout(Some(config.connect_timeout))
-            .set_response_timeout(Some(patience(config)));
-        let mut slots = Vec::with_capacity(config.connections);
-        for _ in 0..config.connections {
+            .set_connection_timeout(Some(settings.connect_limit))
+            .set_response_timeout(Some(patience(settings)));
+        let mut slots = Vec::new();
+        for _ in 0..settings.connection_count() {
             let manager =
-                ConnectionManager::new_with_config(client.clone(), settings.clone()).await?;
+                ConnectionManager::new_with_config(client.clone(), reconnecting.clone()).await?;
             slots.push(Mutex::new(Slot { manager, generation: 0 }));
         }
-        Ok(Self { slots, next: AtomicUsize::new(0), opener: Some((client, settings)) })
+        Ok(Self { slots, next: AtomicUsize::new(0), opener: Some((client, reconnecting)) })
     }
 
     pub(crate) fn of(manager: ConnectionManager) -> Self {
@@ -96,14 +96,14 @@ impl Pool {
 
 pub(crate) async fn open_cluster(
     nodes: &[String],
-    config: &RedisConfig,
+    settings: &RedisStoreBuilder,
 ) -> RedisResult<ClusterConnection> {
     // The driver repeats what got no answer. That is harmless: a repeated claim finds its own
     // owner, every other verb its own fence (R5). It does so within the limit of one call.
     ClusterClientBuilder::new(nodes.iter().map(String::as_str))
-        .connection_timeout(config.connect_timeout)
-        .response_timeout(config.operation_timeout / 2)
-        .overall_response_timeout(Some(patience(config)))
+        .connection_timeout(settings.connect_limit)
+        .response_timeout(settings.call_limit / 2)
+        .overall_response_timeout(Some(patience(settings)))
         .max_retry_wait(200)
         .min_retry_wait(10)
         .use_protocol(ProtocolVersion::RESP3)
@@ -114,6 +114,6 @@ pub(crate) async fn open_cluster(
 }
 
 /// The driver gives up a little before the store does, so that its error is seen.
-fn patience(config: &RedisConfig) -> Duration {
-    config.operation_timeout - config.operation_timeout / 10
+fn patience(settings: &RedisStoreBuilder) -> Duration {
+    settings.call_limit - settings.call_limit / 10
 }

@@ -23,7 +23,7 @@ impl Preflight for RedisStore {
                 info.version(),
                 info.eviction(),
                 info.role(),
-                info.replicas(self.shared.config.replicas.map(|wait| wait.replicas)),
+                info.replicas(self.shared.settings.replicas.map(|wait| wait.replicas)),
                 info.persistence(),
             ]);
         }
@@ -52,7 +52,8 @@ pub(crate) async fn refuse_unsafe(store: &RedisStore) -> Result<(), StoreError> 
             let detail = "this is a node of a Cluster: use redis-cluster://";
             return Err(StoreError::new(ErrorKind::WrongSchema, Verb::Open, detail));
         }
-        if info.eviction().severity == Severity::Problem && !store.shared.config.evicting_allowed {
+        if info.eviction().severity == Severity::Problem && !store.shared.settings.evicting_accepted
+        {
             let detail = "the server may evict records: set maxmemory-policy to noeviction";
             return Err(StoreError::new(ErrorKind::WrongSchema, Verb::Open, detail));
         }
@@ -60,8 +61,15 @@ pub(crate) async fn refuse_unsafe(store: &RedisStore) -> Result<(), StoreError> 
     Ok(())
 }
 
-pub(crate) fn check_layout(verb: Verb, found: Option<&[u8]>) -> Result<(), StoreError> {
-    if found == Some(LAYOUT.as_bytes()) { Ok(()) } else { Err(other_layout(verb)) }
+pub(crate) fn check_layout(verb: Verb, found: Option<Vec<u8>>) -> Result<(), StoreError> {
+    match found {
+        Some(found) if found == LAYOUT.as_bytes() => Ok(()),
+        Some(_) => Err(other_layout(verb)),
+        None => {
+            let detail = "nothing was ever stored here under this namespace";
+            Err(StoreError::new(ErrorKind::WrongSchema, verb, detail))
+        }
+    }
 }
 
 async fn ask_info(store: &RedisStore) -> Result<Vec<Info>, StoreError> {

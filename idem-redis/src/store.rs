@@ -13,15 +13,14 @@ use idem_core::record::{Fence, Observed, Recovery};
 use idem_core::store::{Cursor, Lease, Page, Renewed, Store, Swept};
 use idem_core::transition::visible;
 use redis::Value;
-use redis::aio::ConnectionManager;
-use redis::cluster_async::ClusterConnection;
 
 use crate::answer::Answer;
 use crate::ask::{self, flag};
-use crate::config::{RedisConfig, Target};
+use crate::config::RedisStoreBuilder;
 use crate::link::Link;
+use crate::listing::{self, Seen};
 use crate::schema::{self, Names};
-use crate::{listing, preflight, script};
+use crate::{preflight, script};
 
 /// A store on Redis or Valkey. Clones share their connections.
 ///
@@ -34,66 +33,13 @@ pub struct RedisStore {
 pub(crate) struct Shared {
     pub(crate) link: Link,
     pub(crate) names: Names,
-    pub(crate) config: RedisConfig,
+    pub(crate) settings: RedisStoreBuilder,
 }
 
 impl RedisStore {
-    /// Connects by URL: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]` for one server,
-    /// `redis-cluster://[USER:PASSWORD@]HOST:PORT[,HOST:PORT...]` for a Cluster. Then as
-    /// [`with_connection_manager`](Self::with_connection_manager).
-    ///
-    /// # Errors
-    /// `InvalidInput` for a URL that cannot be used; `NotApplied` when there is no connection;
-    /// and those of [`with_connection_manager`](Self::with_connection_manager).
-    ///
-    /// # Cancel safety
-    /// Connections that were opened are closed.
-    pub async fn connect(url: &str, config: RedisConfig) -> Result<Self, StoreError> {
-        let link = Link::connect(&Target::parse(url)?, &config).await?;
-        Self::over(link, config).await
-    }
-
-    /// Uses a connection of the caller's, which it may share. Its own limits of time apply beside
-    /// [`RedisConfig::operation_timeout`]; where replicas are waited for, its limit for a response
-    /// must be longer than that wait.
-    ///
-    /// Looks at the server first: one that may evict records is refused unless
-    /// [accepted](RedisConfig::accept_lost_records_on_an_evicting_server), and so is one that
-    /// stores another layout. An empty one is marked with this build's layout.
-    ///
-    /// # Errors
-    /// `WrongSchema` for a server that is refused; `NotApplied` when it cannot be asked.
-    ///
-    /// # Cancel safety
-    /// The layout may have been marked.
-    pub async fn with_connection_manager(
-        manager: ConnectionManager,
-        config: RedisConfig,
-    ) -> Result<Self, StoreError> {
-        Self::over(Link::with_manager(manager, &config), config).await
-    }
-
-    /// As [`with_connection_manager`](Self::with_connection_manager), for a Cluster. Everything
-    /// is asked of primaries, whatever the connection does with reads.
-    ///
-    /// # Errors
-    /// Those of [`with_connection_manager`](Self::with_connection_manager).
-    ///
-    /// # Cancel safety
-    /// The layout may have been marked.
-    pub async fn with_cluster_connection(
-        connection: ClusterConnection,
-        config: RedisConfig,
-    ) -> Result<Self, StoreError> {
-        Self::over(Link::with_cluster(connection, &config), config).await
-    }
-
-    async fn over(link: Link, config: RedisConfig) -> Result<Self, StoreError> {
-        let names = Names::new(&config.namespace);
-        let store = Self { shared: Arc::new(Shared { link, names, config }) };
-        preflight::refuse_unsafe(&store).await?;
-        store.migrate().await?;
-        Ok(store)
+    pub(crate) fn over(link: Link, settings: RedisStoreBuilder) -> Self {
+        let names = Names::new(&settings.namespace);
+        Self { shared: Arc::new(Shared { link, names, settings }) }
     }
 
     /// Marks the layout of what is stored where nothing is, and checks it where something is. It
@@ -106,7 +52,7 @@ impl RedisStore {
     /// The layout may have been marked.
     pub async fn migrate(&self) -> Result<(), StoreError> {
         let found = self.layout(Verb::Migrate, true).await?;
-        preflight::check_layout(Verb::Migrate, found.as_deref())
+        preflight::check_layout(Verb::Migrate, found)
     }
 
     /// The layout that is stored, if any.
@@ -126,7 +72,7 @@ impl fmt::Debug for RedisStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisStore")
             .field("cluster", &self.shared.link.is_cluster())
-            .field("config", &self.shared.config)
+            .field("settings", &self.shared.settings)
             .finish_non_exhaustive()
     }
 }
@@ -160,8 +106,10 @@ impl Store for RedisStore {
 
     async fn get(&self, scope: &Scope, key: &Key) -> Result<Option<Observed>, StoreError> {
         let identity = schema::identity(scope, key);
-        let found = listing::read(self, Verb::Get, &[identity]).await?;
-        let found = found.into_iter().next().flatten();
+        let found = match listing::read(self, Verb::Get, &[identity]).await?.pop() {
+            Some(Seen::Found(seen)) => Some(*seen),
+            _ => None,
+        };
         Ok(found.filter(|seen| visible(Some(&seen.record), seen.now).is_some()))
     }
 

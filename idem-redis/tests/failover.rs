@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use common::cutter::Cutter;
 use common::server::{BINARIES, Server};
 use common::{acquire, claim, fresh, key, reply};
-use idem_redis::idem_core::claim::Claimed;
-use idem_redis::idem_core::error::{ErrorKind, StoreError};
-use idem_redis::idem_core::record::Owner;
-use idem_redis::idem_core::store::{Renewed, Store};
+use idem_core::claim::Claimed;
+use idem_core::error::{ErrorKind, StoreError};
+use idem_core::record::Owner;
+use idem_core::store::{Renewed, Store};
 use idem_redis::redis::Value;
-use idem_redis::{RedisConfig, RedisStore};
+use idem_redis::{RedisStore, RedisStoreBuilder};
 
 const LEASE: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_millis(1_000);
@@ -47,16 +47,16 @@ impl Group {
         group
     }
 
-    async fn store(&self, config: RedisConfig) -> RedisStore {
-        RedisStore::connect(&self.primary.url(), config).await.unwrap()
+    async fn store(&self, config: RedisStoreBuilder) -> RedisStore {
+        config.connect(&self.primary.url()).await.unwrap()
     }
 
     /// Kills the primary, makes a replica the new one, and connects to that.
-    async fn fail_over(&mut self, to: usize, config: RedisConfig) -> RedisStore {
+    async fn fail_over(&mut self, to: usize, config: RedisStoreBuilder) -> RedisStore {
         self.primary.kill();
         let replica = &self.replicas[to].0;
         replica.ask(&["REPLICAOF", "NO", "ONE"]).await.unwrap();
-        RedisStore::connect(&replica.url(), config).await.unwrap()
+        config.connect(&replica.url()).await.unwrap()
     }
 }
 
@@ -158,6 +158,6 @@ async fn an_answer_that_rests_on_an_earlier_write_waits_for_that_too() {
 }
 
 /// The same records, without the wait.
-fn fresh_like(config: &RedisConfig) -> RedisConfig {
+fn fresh_like(config: &RedisStoreBuilder) -> RedisStoreBuilder {
     config.clone().wait_for_replicas(0, PATIENCE)
 }

@@ -9,7 +9,6 @@ use common::cutter::Cutter;
 use common::fresh;
 use common::load::{Ledger, check, flush_scripts, start, until_progress};
 use common::server::{BINARIES, Cluster, Server};
-use idem_redis::RedisStore;
 
 const KILLS: usize = 20;
 const CUTS: usize = 500;
@@ -25,11 +24,11 @@ async fn torment_one_server(binary: &'static str) {
     let mut server =
         Server::start(binary, &["--appendonly", "yes", "--appendfsync", "always"]).await;
     let cutter = Cutter::to(server.port()).await;
-    let config = fresh().operation_timeout(Duration::from_secs(2));
+    let config = fresh().call_limit(Duration::from_secs(2));
     let ledger = Arc::new(Ledger::default());
     let mut stores = Vec::new();
     for _ in 0..4 {
-        stores.push(RedisStore::connect(&cutter.url(), config.clone()).await.unwrap());
+        stores.push(config.clone().connect(&cutter.url()).await.unwrap());
     }
     let workers = start(&stores, 3, &ledger);
     let flushing = tokio::spawn(flush_scripts(server.url(), ledger.clone()));
@@ -50,7 +49,7 @@ async fn torment_one_server(binary: &'static str) {
     ledger.finish(workers).await;
     flushing.abort();
     assert!(ledger.flushes() > KILLS, "scripts were flushed only {} times", ledger.flushes());
-    let store = RedisStore::connect(&server.url(), config).await.unwrap();
+    let store = config.connect(&server.url()).await.unwrap();
     let keys = check(&store, &ledger).await;
     println!("{binary}: {kills} kills, {cuts} cuts, {}", ledger.summary(keys));
 }
@@ -67,11 +66,11 @@ async fn torment_a_cluster(binary: &'static str) {
     const KILLS: usize = 6;
     const CUTS: usize = 200;
     let mut cluster = Cluster::start(binary).await;
-    let config = fresh().operation_timeout(Duration::from_secs(4));
+    let config = fresh().call_limit(Duration::from_secs(4));
     let ledger = Arc::new(Ledger::default());
     let mut stores = Vec::new();
     for _ in 0..3 {
-        stores.push(RedisStore::connect(&cluster.url(), config.clone()).await.unwrap());
+        stores.push(config.clone().connect(&cluster.url()).await.unwrap());
     }
     let workers = start(&stores, 4, &ledger);
     let flushing: Vec<_> = cluster
@@ -95,7 +94,7 @@ async fn torment_a_cluster(binary: &'static str) {
     }
     ledger.finish(workers).await;
     flushing.iter().for_each(|flushing| flushing.abort());
-    let store = RedisStore::connect(&cluster.url(), config).await.unwrap();
+    let store = config.connect(&cluster.url()).await.unwrap();
     let keys = check(&store, &ledger).await;
     println!("{binary}, a Cluster: {kills} kills, {cuts} cuts, {}", ledger.summary(keys));
 }

@@ -6,11 +6,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use common::{SERVERS, acquire, claim, fresh, key, reply, scope, variable};
-use idem_redis::RedisStore;
-use idem_redis::idem_core::claim::Claimed;
-use idem_redis::idem_core::error::ErrorKind;
-use idem_redis::idem_core::record::Owner;
-use idem_redis::idem_core::store::{Renewed, Store};
+use idem_core::claim::Claimed;
+use idem_core::error::ErrorKind;
+use idem_core::record::Owner;
+use idem_core::store::{Renewed, Store};
 
 const LEASE: Duration = Duration::from_secs(60);
 
@@ -20,7 +19,7 @@ async fn one_of_many_concurrent_claims_wins_and_losers_change_nothing() {
         let config = fresh();
         let mut stores = Vec::new();
         for _ in 0..4 {
-            stores.push(RedisStore::connect(&variable(server), config.clone()).await.unwrap());
+            stores.push(config.clone().connect(&variable(server)).await.unwrap());
         }
         for round in 0..25 {
             let key = key(format!("order-{round}"));
@@ -46,7 +45,7 @@ async fn one_of_many_concurrent_claims_wins_and_losers_change_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_of_many_takers_wins_each_attempt() {
     for server in SERVERS {
-        let store = RedisStore::connect(&variable(server), fresh()).await.unwrap();
+        let store = fresh().connect(&variable(server)).await.unwrap();
         let key = key("dead");
         let first = acquire(&store, &key, LEASE).await;
         assert_eq!(store.renew(&first.fence, Duration::ZERO).await.unwrap(), Renewed::GivenUp);
@@ -88,7 +87,7 @@ async fn keys_that_differ_never_collide_and_none_steers_its_slot() {
         &longest,
     ];
     for server in SERVERS {
-        let store = RedisStore::connect(&variable(server), fresh()).await.unwrap();
+        let store = fresh().connect(&variable(server)).await.unwrap();
         let mut lives = BTreeSet::new();
         for name in keys {
             let acquired = acquire(&store, &key(name), LEASE).await;
@@ -109,7 +108,7 @@ async fn keys_that_differ_never_collide_and_none_steers_its_slot() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_life_of_a_key_has_an_incarnation_of_its_own() {
     for server in SERVERS {
-        let store = RedisStore::connect(&variable(server), fresh()).await.unwrap();
+        let store = fresh().connect(&variable(server)).await.unwrap();
         let (key, owner) = (key("again"), Owner::random());
         let mut lives = BTreeSet::new();
         for _ in 0..200 {
@@ -120,25 +119,5 @@ async fn every_life_of_a_key_has_an_incarnation_of_its_own() {
             assert!(lives.insert(acquired.fence.incarnation), "{server}: a life came back");
             store.release(&acquired.fence).await.unwrap();
         }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_server_expires_what_is_completed_and_nothing_else() {
-    for server in SERVERS {
-        let store = RedisStore::connect(&variable(server), fresh()).await.unwrap();
-        let (done, open) = (key("done"), key("open"));
-        let acquired = acquire(&store, &done, LEASE).await;
-        store.complete(&acquired.fence, &reply("r")).await.unwrap();
-        acquire(&store, &open, Duration::from_millis(1)).await;
-        let record = store.get(&scope(), &open).await.unwrap().unwrap();
-        assert_eq!(record.record.fence().attempt, 1, "{server}");
-        let page = loop {
-            let page = store.lapsed(None, 10).await.unwrap();
-            if !page.records.is_empty() {
-                break page;
-            }
-        };
-        assert_eq!(page.records[0].record.key, open, "{server}");
     }
 }

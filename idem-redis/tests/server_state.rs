@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use common::server::{BINARIES, Server};
 use common::{SERVERS, acquire, claim, fresh, key, reply, scope, variable};
+use idem_core::claim::Claimed;
+use idem_core::error::ErrorKind;
+use idem_core::preflight::{Preflight, Severity};
+use idem_core::record::{Owner, State};
+use idem_core::store::{Renewed, Store};
 use idem_redis::RedisStore;
-use idem_redis::idem_core::claim::Claimed;
-use idem_redis::idem_core::error::ErrorKind;
-use idem_redis::idem_core::preflight::{Preflight, Severity};
-use idem_redis::idem_core::record::{Owner, State};
-use idem_redis::idem_core::store::{Renewed, Store};
 
 const LEASE: Duration = Duration::from_secs(60);
 
@@ -19,7 +19,7 @@ const LEASE: Duration = Duration::from_secs(60);
 async fn a_full_server_says_so_and_keeps_what_it_holds() {
     for binary in BINARIES {
         let server = Server::start(binary, &["--maxmemory-policy", "noeviction"]).await;
-        let store = RedisStore::connect(&server.url(), fresh()).await.unwrap();
+        let store = fresh().connect(&server.url()).await.unwrap();
         let done = acquire(&store, &key("done"), LEASE).await;
         store.complete(&done.fence, &reply("first")).await.unwrap();
         let open = acquire(&store, &key("open"), LEASE).await;
@@ -52,10 +52,10 @@ async fn an_evicting_server_is_refused_unless_lost_records_are_accepted() {
     for binary in BINARIES {
         for policy in ["allkeys-lru", "volatile-ttl", "volatile-random"] {
             let server = Server::start(binary, &["--maxmemory-policy", policy]).await;
-            let refused = RedisStore::connect(&server.url(), fresh()).await.unwrap_err();
+            let refused = fresh().connect(&server.url()).await.unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::WrongSchema, "{policy}");
             let accepted = fresh().accept_lost_records_on_an_evicting_server();
-            let store = RedisStore::connect(&server.url(), accepted).await.unwrap();
+            let store = accepted.connect(&server.url()).await.unwrap();
             let finding = finding(&store, "maxmemory-policy").await;
             assert_eq!((finding.0, finding.1.as_str()), (Severity::Problem, policy));
         }
@@ -66,22 +66,22 @@ async fn an_evicting_server_is_refused_unless_lost_records_are_accepted() {
 async fn preflight_tells_of_persistence_and_replicas() {
     for binary in BINARIES {
         let server = Server::start(binary, &["--appendonly", "no"]).await;
-        let store = RedisStore::connect(&server.url(), fresh()).await.unwrap();
+        let store = fresh().connect(&server.url()).await.unwrap();
         assert_eq!(finding(&store, "appendonly").await.0, Severity::Warning);
         assert_eq!(finding(&store, "replicas").await.0, Severity::Warning);
         let waiting = fresh().wait_for_replicas(1, Duration::from_millis(50));
-        let unreachable = RedisStore::connect(&server.url(), waiting).await.unwrap_err();
+        let unreachable = waiting.connect(&server.url()).await.unwrap_err();
         assert_eq!(unreachable.kind(), ErrorKind::OutcomeUnknown, "no replica can have the layout");
 
         let server =
             Server::start(binary, &["--appendonly", "yes", "--appendfsync", "always"]).await;
-        let store = RedisStore::connect(&server.url(), fresh()).await.unwrap();
+        let store = fresh().connect(&server.url()).await.unwrap();
         assert_eq!(finding(&store, "appendonly").await.0, Severity::Ok);
         assert_eq!(finding(&store, "appendfsync").await.0, Severity::Ok);
         assert_eq!(finding(&store, "layout").await.0, Severity::Ok);
 
         for server in SERVERS {
-            let store = RedisStore::connect(&variable(server), fresh()).await.unwrap();
+            let store = fresh().connect(&variable(server)).await.unwrap();
             let version = finding(&store, "server-version").await;
             assert_eq!(version.0, Severity::Ok, "{server}");
             assert_eq!(version.1.starts_with("Valkey"), server == "IDEM_VALKEY_URL", "{version:?}");
@@ -97,12 +97,12 @@ async fn a_replica_and_a_single_node_of_a_cluster_are_told_apart_from_a_primary(
         let replica =
             Server::start(binary, &["--replicaof", &format!("127.0.0.1 {}", primary.port())]).await;
         replica.until_info("master_link_status:up", 1).await;
-        let error = RedisStore::connect(&replica.url(), fresh()).await.unwrap_err();
+        let error = fresh().connect(&replica.url()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotApplied, "{error}");
 
         let nodes = variable("IDEM_REDIS_CLUSTER_URL");
         let node = nodes.trim_start_matches("redis-cluster://").split(',').next().unwrap();
-        let error = RedisStore::connect(&format!("redis://{node}"), fresh()).await.unwrap_err();
+        let error = fresh().connect(&format!("redis://{node}")).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::WrongSchema, "{error}");
     }
 }
@@ -111,10 +111,10 @@ async fn a_replica_and_a_single_node_of_a_cluster_are_told_apart_from_a_primary(
 async fn a_server_that_is_not_there_is_known_not_to_have_applied_anything() {
     for binary in BINARIES {
         let mut server = Server::start(binary, &[]).await;
-        let config = fresh().operation_timeout(Duration::from_secs(2));
-        let store = RedisStore::connect(&server.url(), config.clone()).await.unwrap();
+        let config = fresh().call_limit(Duration::from_secs(2));
+        let store = config.clone().connect(&server.url()).await.unwrap();
         server.kill();
-        let gone = RedisStore::connect(&server.url(), config).await.unwrap_err();
+        let gone = config.connect(&server.url()).await.unwrap_err();
         assert_eq!(gone.kind(), ErrorKind::NotApplied);
         // The first call may meet the connection that broke; the driver then connects in vain.
         let mut kinds = Vec::new();
@@ -140,10 +140,10 @@ async fn a_login_that_fails_is_named_and_shown_nowhere() {
     for binary in BINARIES {
         let server = Server::start(binary, &["--requirepass", "right"]).await;
         let url = |password: &str| format!("redis://:{password}@127.0.0.1:{}", server.port());
-        let error = RedisStore::connect(&url("hunter2"), fresh()).await.unwrap_err();
+        let error = fresh().connect(&url("hunter2")).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::WrongSchema, "{error}");
         assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
-        let store = RedisStore::connect(&url("right"), fresh()).await.unwrap();
+        let store = fresh().connect(&url("right")).await.unwrap();
         assert!(!format!("{store:?}").contains("right"), "{store:?}");
     }
 }

@@ -15,7 +15,6 @@ use redis::{Cmd, cmd};
 use super::draw::Draw;
 use super::plant::{Standing, look, plant, server_time};
 use super::stores;
-use crate::config::RedisConfig;
 use crate::schema::{Index, identity, partition};
 use crate::store::RedisStore;
 
@@ -103,8 +102,8 @@ async fn another_layout_is_refused_at_the_door() {
         run(&store, cmd("SET").arg(&mark).arg("2").to_owned()).await;
         assert_eq!(store.migrate().await.unwrap_err().kind(), ErrorKind::WrongSchema, "{server}");
         let url = std::env::var(server).unwrap();
-        let config = RedisConfig::new().namespace(&store.shared.config.namespace).unwrap();
-        let error = RedisStore::connect(&url, config).await.unwrap_err();
+        let config = RedisStore::builder().namespace(&store.shared.settings.namespace);
+        let error = config.connect(&url).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::WrongSchema, "{server}");
     }
 }

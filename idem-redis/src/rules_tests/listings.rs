@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use idem_core::admin::{Admin, Filter, StateFilter, Stats};
+use idem_core::codec::Sealed;
 use idem_core::key::{Key, Scope};
 use idem_core::record::{OperationName, Record, State};
 use idem_core::store::{Cursor, Page, Store};
@@ -35,6 +36,44 @@ async fn listings_and_sweeps_choose_as_the_pure_rules_do() {
         for ((scope, key), record) in &population {
             assert_eq!(look(&store, scope, key).await.record.as_ref(), Some(record));
         }
+    }
+}
+
+/// A page of large records ends early, and the rest is on the next ones.
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_are_bounded_in_bytes() {
+    for (server, store) in stores().await {
+        let now = server_time(&store).await;
+        let (mut draw, scope) = (Draw::new(1), Scope::new("s").unwrap());
+        for number in 0..9 {
+            let key = Key::new(format!("k{number}")).unwrap();
+            let mut record = draw.record(&scope, &key, now);
+            let payload = Sealed::from_bytes(vec![b'x'; 5 * 1024 * 1024]);
+            record.input = Some(payload);
+            record.state = State::InProgress { locked_until: now, given_up: false, recovery: None };
+            plant(&store, &scope, &key, Some(&record)).await;
+        }
+        let (mut lapsed, mut listed, mut pages) = (0, 0, 0);
+        let mut after = None;
+        loop {
+            let page = store.lapsed(after.as_ref(), 1_000).await.unwrap();
+            assert!((1..=4).contains(&page.records.len()), "{server}: {}", page.records.len());
+            lapsed += page.records.len();
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        loop {
+            let page = store.list(&Filter::all(), after.as_ref(), 1_000).await.unwrap();
+            assert!((1..=4).contains(&page.records.len()), "{server}: {}", page.records.len());
+            (listed, pages) = (listed + page.records.len(), pages + 1);
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!((lapsed, listed, pages), (9, 9, 3), "{server}");
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod damage;
 mod draw;
+mod expiry;
 mod listings;
 mod plant;
 mod verbs;
@@ -12,7 +13,7 @@ use idem_core::record::Owner;
 use idem_core::time::Timestamp;
 use redis::Value;
 
-use crate::config::RedisConfig;
+use crate::config::RedisStoreBuilder;
 use crate::store::RedisStore;
 
 /// The servers that the environment names, each under a namespace of its own.
@@ -24,10 +25,12 @@ pub(crate) async fn stores() -> Vec<(&'static str, RedisStore)> {
 pub(crate) async fn stores_judged_by(
     clock: impl idem_core::time::Clock + Clone,
 ) -> Vec<(&'static str, RedisStore)> {
-    stores_with(|config| config.judged_by_the_clock_of_a_test(clock.clone())).await
+    stores_with(|config| config.clock(clock.clone())).await
 }
 
-async fn stores_with(set: impl Fn(RedisConfig) -> RedisConfig) -> Vec<(&'static str, RedisStore)> {
+async fn stores_with(
+    set: impl Fn(RedisStoreBuilder) -> RedisStoreBuilder,
+) -> Vec<(&'static str, RedisStore)> {
     let mut stores = Vec::new();
     for variable in
         ["IDEM_REDIS_URL", "IDEM_REDIS8_URL", "IDEM_VALKEY_URL", "IDEM_REDIS_CLUSTER_URL"]
@@ -36,8 +39,8 @@ async fn stores_with(set: impl Fn(RedisConfig) -> RedisConfig) -> Vec<(&'static 
             .unwrap_or_else(|_| panic!("{variable} is not set: start the servers of this crate"));
         let id = Owner::random();
         let namespace = format!("rules-{:032x}", u128::from_be_bytes(*id.as_bytes()));
-        let config = set(RedisConfig::new().namespace(namespace).unwrap());
-        stores.push((variable, RedisStore::connect(&url, config).await.unwrap()));
+        let config = set(RedisStore::builder().namespace(namespace));
+        stores.push((variable, config.connect(&url).await.unwrap()));
     }
     stores
 }
@@ -46,7 +49,7 @@ impl RedisStore {
     /// Whether the server expires replies by itself, as it does unless a test's clock judges.
     fn expires_natively(&self) -> bool {
         #[cfg(feature = "test-clock")]
-        return self.shared.config.clock.is_none();
+        return self.shared.settings.clock.is_none();
         #[cfg(not(feature = "test-clock"))]
         true
     }

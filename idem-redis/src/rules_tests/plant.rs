@@ -91,7 +91,10 @@ pub(crate) async fn look(store: &RedisStore, scope: &Scope, key: &Key) -> Standi
     }
     let left = run(store, cmd("PTTL").arg(&name).to_owned()).await;
     let expires_natively = matches!(left, Value::Int(left) if left > 0);
-    let record = seen.into_iter().next().flatten().map(|seen| seen.record);
+    let record = match seen.into_iter().next() {
+        Some(listing::Seen::Found(seen)) => Some(seen.record),
+        _ => None,
+    };
     Standing { record, places: found, expires_natively }
 }
 

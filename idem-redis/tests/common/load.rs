@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use idem_core::admin::Admin;
+use idem_core::claim::Claimed;
+use idem_core::codec::Sealed;
+use idem_core::error::StoreError;
+use idem_core::key::Key;
+use idem_core::record::{Owner, State};
+use idem_core::store::Store;
 use idem_redis::RedisStore;
-use idem_redis::idem_core::admin::Admin;
-use idem_redis::idem_core::claim::Claimed;
-use idem_redis::idem_core::codec::Sealed;
-use idem_redis::idem_core::error::StoreError;
-use idem_redis::idem_core::key::Key;
-use idem_redis::idem_core::record::{Owner, State};
-use idem_redis::idem_core::store::Store;
 use idem_redis::redis::{Client, cmd};
 use tokio::task::JoinHandle;
 

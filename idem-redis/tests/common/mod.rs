@@ -8,14 +8,14 @@ pub(crate) mod server;
 
 use std::time::Duration;
 
-use idem_redis::idem_core::claim::{Acquired, Claim, Claimed, Takeover};
-use idem_redis::idem_core::codec::Sealed;
-use idem_redis::idem_core::error::StoreError;
-use idem_redis::idem_core::fingerprint::Fingerprints;
-use idem_redis::idem_core::key::{Key, Scope};
-use idem_redis::idem_core::record::{OperationName, Owner, Retention};
-use idem_redis::idem_core::store::Store;
-use idem_redis::{RedisConfig, RedisStore};
+use idem_core::claim::{Acquired, Claim, Claimed, Takeover};
+use idem_core::codec::Sealed;
+use idem_core::error::StoreError;
+use idem_core::fingerprint::Fingerprints;
+use idem_core::key::{Key, Scope};
+use idem_core::record::{OperationName, Owner, Retention};
+use idem_core::store::Store;
+use idem_redis::{RedisStore, RedisStoreBuilder};
 
 /// The servers that the start script starts.
 pub(crate) const SERVERS: [&str; 4] =
@@ -29,9 +29,9 @@ pub(crate) fn variable(name: &str) -> String {
 }
 
 /// Settings with a namespace that no other test uses.
-pub(crate) fn fresh() -> RedisConfig {
+pub(crate) fn fresh() -> RedisStoreBuilder {
     let id: String = Owner::random().as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-    RedisConfig::new().namespace(format!("test-{id}")).unwrap()
+    RedisStore::builder().namespace(format!("test-{id}"))
 }
 
 pub(crate) fn scope() -> Scope {
