@@ -68,6 +68,18 @@ pub struct IdempotencyLayer<S = NoScope, O = NoOperation> {
 }
 
 /// The layer does not know yet whose keys it sees.
+///
+/// ```compile_fail,E0277
+/// use idem_core::engine::Engine;
+/// use idem_core::memory::MemoryStore;
+/// use idem_core::operation::Operation;
+/// use idem_http::IdempotencyLayer;
+///
+/// let engine = Engine::builder(MemoryStore::new()).namespace("shop").unwrap().build().unwrap();
+/// let charge = Operation::builder("charges.create").build().unwrap();
+/// fn is_a_layer<S, L: tower::Layer<S>>(_: L, _: S) {}
+/// is_a_layer(IdempotencyLayer::new(engine).operation(&charge), ());
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct NoScope;
 

@@ -2,6 +2,7 @@
 #![cfg(feature = "axum")]
 
 mod bodies;
+mod docs;
 mod fidelity;
 mod hang_up;
 mod keys;
