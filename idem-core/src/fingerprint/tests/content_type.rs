@@ -107,6 +107,9 @@ fn a_boundary_in_doubt_is_none() {
         "; boundary*0=x; boundary*1=1; boundary=x",
         "; boundary=x=1",
         "; boundary=x/1",
+        // Who knows escapes finds the quotation mark still open, who does not finds `x1`.
+        "; a=\"\\\"; boundary=x1",
+        "; a=\"b\\c\"; boundary=x1",
         "; boundary=x1; garbage",
         "; garbage; boundary=x1",
         "; =; boundary=x1",
