@@ -5,6 +5,7 @@ mod common;
 
 use std::time::{Duration, Instant};
 
+use common::cluster::Cluster;
 use common::cutter::Cutter;
 use common::server::{BINARIES, Server};
 use common::{acquire, claim, fresh, key, reply};
@@ -154,6 +155,43 @@ async fn an_answer_that_rests_on_an_earlier_write_waits_for_that_too() {
         unknown(other.complete(&acquired.fence, &reply("charged")).await.unwrap_err());
         unknown(other.renew(&acquired.fence, LEASE).await.unwrap_err());
         unknown(other.release(&rejected.fence).await.unwrap_err());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_cluster_each_write_waits_for_the_replica_of_its_own_primary() {
+    for binary in BINARIES {
+        let mut cluster = Cluster::start(binary).await;
+        cluster.add_replicas(binary).await;
+        let config = fresh().wait_for_replicas(1, PATIENCE);
+        let store = until_replicated(&cluster, config).await;
+        let mut held = Vec::new();
+        for number in 0..30 {
+            held.push(acquire(&store, &key(format!("k{number}")), LEASE).await);
+        }
+        store.complete(&held[0].fence, &reply("charged")).await.unwrap();
+        cluster.kill_replicas();
+        let refused = store.complete(&held[1].fence, &reply("charged")).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::OutcomeUnknown, "{binary}");
+        let refused = claim(&store, &key("k0"), Owner::random(), LEASE).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::OutcomeUnknown, "{binary}");
+    }
+}
+
+/// A replica that says it is up may still wait for its first write: opening a store and one claim
+/// in many partitions succeed once all of them take part.
+async fn until_replicated(cluster: &Cluster, config: RedisStoreBuilder) -> RedisStore {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    'again: loop {
+        assert!(Instant::now() < deadline, "the replicas acknowledge nothing");
+        let Ok(store) = config.clone().connect(&cluster.url()).await else { continue };
+        for number in 0..30 {
+            let probe = key(format!("probe{number}"));
+            if claim(&store, &probe, Owner::random(), LEASE).await.is_err() {
+                continue 'again;
+            }
+        }
+        return store;
     }
 }
 

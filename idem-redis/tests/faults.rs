@@ -5,10 +5,11 @@ mod common;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use common::cluster::Cluster;
 use common::cutter::Cutter;
 use common::fresh;
 use common::load::{Ledger, check, flush_scripts, start, until_progress};
-use common::server::{BINARIES, Cluster, Server};
+use common::server::{BINARIES, Server};
 
 const KILLS: usize = 20;
 const CUTS: usize = 500;
@@ -76,16 +77,16 @@ async fn torment_a_cluster(binary: &'static str) {
     let flushing: Vec<_> = cluster
         .nodes
         .iter()
-        .map(|(node, _)| tokio::spawn(flush_scripts(node.url(), ledger.clone())))
+        .map(|node| tokio::spawn(flush_scripts(node.server.url(), ledger.clone())))
         .collect();
     let started = Instant::now();
     let (mut cuts, mut kills) = (0, 0);
     while cuts < CUTS || kills < KILLS {
         assert!(started.elapsed() < Duration::from_secs(300), "{kills} kills, {cuts} cuts");
         until_progress(&ledger).await;
-        cuts += cluster.nodes.iter().map(|(_, cutter)| cutter.cut()).max().unwrap().min(1);
+        cuts += cluster.nodes.iter().map(|node| node.cutter.cut()).max().unwrap().min(1);
         if kills < KILLS && cuts >= kills * CUTS / KILLS {
-            let node = &mut cluster.nodes[kills % 3].0;
+            let node = &mut cluster.nodes[kills % 3].server;
             node.kill();
             node.restart().await;
             cluster.until_ok().await;

@@ -2,6 +2,7 @@
 
 #![allow(dead_code)] // Each test file uses a part of it.
 
+pub(crate) mod cluster;
 pub(crate) mod cutter;
 pub(crate) mod load;
 pub(crate) mod server;

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use idem_redis::redis::{self, Client, Value, cmd};
 
-use super::cutter::Cutter;
 use super::variable;
 
 /// Where the environment says which servers there are.
@@ -30,7 +29,7 @@ impl Server {
         Self::start_on(binary, free_port(), options).await
     }
 
-    async fn start_on(binary: &'static str, port: u16, options: &[&str]) -> Self {
+    pub(crate) async fn start_on(binary: &'static str, port: u16, options: &[&str]) -> Self {
         let options = options.iter().map(|option| (*option).to_owned()).collect();
         let folder = tempfile::tempdir().unwrap();
         let mut server = Self { binary, port, options, folder, child: None };
@@ -116,67 +115,6 @@ fn read(path: &Path) -> io::Result<String> {
     std::fs::read_to_string(path)
 }
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
-/// Three masters, each of which tells clients to come through a relay.
-pub(crate) struct Cluster {
-    pub(crate) nodes: Vec<(Server, Cutter)>,
-}
-
-impl Cluster {
-    pub(crate) async fn start(binary: &'static str) -> Self {
-        let mut nodes = Vec::new();
-        for _ in 0..3 {
-            let port = free_port();
-            let cutter = Cutter::to(port).await;
-            let (announced, bus) = (cutter.port().to_string(), free_port().to_string());
-            let options = [
-                ["--cluster-enabled", "yes"],
-                ["--cluster-announce-ip", "127.0.0.1"],
-                ["--cluster-announce-port", &announced],
-                ["--cluster-port", &bus],
-                ["--cluster-announce-bus-port", &bus],
-                ["--appendonly", "yes"],
-                ["--appendfsync", "always"],
-            ];
-            let server = Server::start_on(binary, port, options.as_flattened()).await;
-            nodes.push((server, cutter));
-        }
-        let cluster = Self { nodes };
-        let slots = [["0", "5460"], ["5461", "10922"], ["10923", "16383"]];
-        for ((node, _), [first, last]) in cluster.nodes.iter().zip(slots) {
-            node.ask(&["CLUSTER", "ADDSLOTSRANGE", first, last]).await.unwrap();
-        }
-        let (first, _) = &cluster.nodes[0];
-        for (node, _) in &cluster.nodes[1..] {
-            let (port, bus) = (first.port.to_string(), first.options[7].clone());
-            node.ask(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus]).await.unwrap();
-        }
-        cluster.until_ok().await;
-        cluster
-    }
-
-    pub(crate) fn url(&self) -> String {
-        let nodes = self.nodes.iter().map(|(_, cutter)| format!("127.0.0.1:{}", cutter.port()));
-        format!("redis-cluster://{}", nodes.collect::<Vec<_>>().join(","))
-    }
-
-    /// Waits until every node knows all others and serves.
-    pub(crate) async fn until_ok(&self) {
-        let deadline = Instant::now() + Duration::from_secs(30);
-        for (node, _) in &self.nodes {
-            loop {
-                let info = node.ask(&["CLUSTER", "INFO"]).await;
-                let info: String =
-                    info.and_then(|value| Ok(redis::from_redis_value(value)?)).unwrap_or_default();
-                if info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:3") {
-                    break;
-                }
-                assert!(Instant::now() < deadline, "the Cluster did not form:\n{info}");
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        }
-    }
 }
