@@ -180,6 +180,24 @@ async fn dropped_headers_are_on_the_first_answer_only() {
 }
 
 #[tokio::test]
+async fn a_reply_that_a_handler_makes_leaves_out_what_is_not_stored() {
+    use idem_http::handler::{Done, Exec, Fault};
+    let world = World::new();
+    let layer = world.layer().drop_response_headers([HeaderName::from_static("set-cookie")]);
+    let handler = |exec: Exec| async move {
+        let headers = [("set-cookie", "a=1"), ("connection", "close"), ("location", "/1")];
+        let reply = exec.reply((StatusCode::CREATED, headers, "made")).await?;
+        Ok::<Done, Fault>(reply.into())
+    };
+    let app = Router::new().route("/charges", on_post(handler).layer(layer));
+    let first = send(&app, request()).await.without_marks();
+    let names: Vec<_> = first.headers.keys().map(HeaderName::as_str).collect();
+    assert_eq!(names, ["content-type", "location", "content-length"]);
+    assert_eq!((first.status.as_u16(), &first.body[..]), (201, &b"made"[..]));
+    assert_eq!(send(&app, request()).await.without_marks(), first);
+}
+
+#[tokio::test]
 async fn a_status_that_no_reply_can_have_is_delivered_once_and_never_run_again() {
     let world = World::new();
     let app = answering(world.layer(), &world.effects, |_, _| {

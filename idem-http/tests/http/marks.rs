@@ -186,6 +186,30 @@ async fn an_error_of_the_service_inside_is_an_unknown_outcome() {
 }
 
 #[tokio::test]
+async fn a_service_outside_axum_says_the_same_with_marks() {
+    use idem_core::reply::Reply;
+    use tower::{Layer, service_fn};
+    let world = World::new();
+    let effects = world.effects.clone();
+    let service = service_fn(move |_: Request<idem_http::RequestBody<Body>>| {
+        let response: http::Response<Body> = match effects.happen() {
+            1 => idem_http::failed(Failure::unknown("the gateway hung up")),
+            _ => idem_http::replied(Reply::new(201).unwrap().with_body("charged")),
+        };
+        async { Ok::<_, std::convert::Infallible>(response) }
+    });
+    let service = world.layer().layer(service);
+    let first = send(&service, json("/charges", "k", "1")).await;
+    assert_eq!(first.problem(), (409, "outcome-unknown".into()));
+    world.clock.advance(LEASE);
+    let second = send(&service, json("/charges", "k", "1")).await;
+    assert_eq!((second.status.as_u16(), &second.body[..]), (201, &b"charged"[..]));
+    let again = send(&service, json("/charges", "k", "1")).await;
+    assert!(again.is_replay());
+    assert_eq!(again.without_marks(), second.without_marks());
+}
+
+#[tokio::test]
 async fn a_fault_without_a_layer_is_a_500_that_tells_nothing() {
     let handler = || async { Err::<(), Fault>(std::io::Error::other("hunter2").into()) };
     let app: Router = Router::new().route("/charges", on_post(handler));
