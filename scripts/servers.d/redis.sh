@@ -14,7 +14,8 @@
 redis_start() {
   local dir=$1
   mkdir -p "$dir"
-  install redis-server redis-server
+  # Without the service that the package would start.
+  RUNLEVEL=1 install redis-server redis-server
   install redis-tools redis-cli
   export IDEM_REDIS_SERVER=${IDEM_REDIS_SERVER:-$(command -v redis-server)}
   if [ -z "${IDEM_REDIS8_SERVER:-}" ]; then
