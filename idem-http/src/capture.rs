@@ -19,7 +19,7 @@ use crate::mark::{self, Disposition, Marked};
 use crate::reply_body::ReplyBody;
 
 /// Stands in the reply that the engine sees of a response that is streamed past it, so that it
-/// equals no other reply, and is not taken for a whole one wherever it comes back.
+/// equals no other reply. No store sees it: the engine stores a tombstone.
 const STREAMED: &[u8] = b"streamed past the engine";
 
 /// The response, on its way from the handler's task to the caller: with what is not stored, such
@@ -165,12 +165,6 @@ enum Read<B> {
 fn head_of(status: StatusCode) -> Result<Reply, Failure> {
     let reply = Reply::new(status.as_u16()).or_else(|_| Reply::new(500))?;
     Ok(reply.with_trailer(STREAMED, ""))
-}
-
-/// Whether this is what the engine saw of a streamed response. Where a form of completion stores
-/// that instead of a tombstone, it says the same.
-pub(crate) fn is_head_of_a_stream(reply: &Reply) -> bool {
-    reply.trailers().iter().any(|(name, _)| name == STREAMED)
 }
 
 fn is_event_stream(response: &Response<()>) -> bool {

@@ -8,7 +8,7 @@ use idem_core::engine::{How, Outcome, RunError};
 use idem_core::error::{ErrorKind, StoreError};
 use idem_core::reply::Reply;
 
-use crate::capture::{Slot, is_head_of_a_stream};
+use crate::capture::Slot;
 use crate::collected::Collected;
 use crate::guard::Guard;
 use crate::header_filter::to_map;
@@ -25,10 +25,6 @@ impl Guard {
     /// An answer as a response: the service's own where this call ran it, and a stored one
     /// otherwise.
     pub(crate) fn outcome<B>(&self, outcome: Outcome, slot: &Slot<B>) -> Response<ReplyBody<B>> {
-        if outcome.how == How::Replayed && is_head_of_a_stream(&outcome.reply) {
-            let status = outcome.reply.status();
-            return self.problem(Problem::new(Code::ReplyNotKept).original_status(status));
-        }
         let own = outcome.is_executed().then(|| slot.take(&outcome.reply)).flatten();
         let Some(mut response) = own.or_else(|| to_response(&outcome.reply)) else {
             tracing::error!("the stored reply is not an HTTP response");

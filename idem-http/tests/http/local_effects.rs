@@ -15,7 +15,7 @@ use idem_sqlite::{SqliteStore, sqlx};
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
-use crate::support::world::layer_on;
+use crate::support::world::{Effects, layer_on};
 use crate::support::{Answer, post, send};
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -127,12 +127,14 @@ async fn fifty_copies_at_once_write_one_row() {
 
 #[tokio::test]
 async fn a_rejected_order_writes_nothing_and_frees_the_key() {
-    let shop = Shop::open(LocalForm::ClaimFirst).await;
-    let app = shop.app(create_order);
-    assert_eq!(send(&app, order("k", r#"{"sku": 7}"#)).await.status, 422);
-    assert_eq!(shop.rows().await, 0);
-    assert_eq!(send(&app, order("k", r#"{"sku":"book"}"#)).await.status, 201);
-    assert_eq!(shop.rows().await, 1);
+    for form in FORMS {
+        let shop = Shop::open(form).await;
+        let app = shop.app(create_order);
+        assert_eq!(send(&app, order("k", r#"{"sku": 7}"#)).await.status, 422);
+        assert_eq!(shop.rows().await, 0);
+        assert_eq!(send(&app, order("k", r#"{"sku":"book"}"#)).await.status, 201, "{form:?}");
+        assert_eq!(shop.rows().await, 1);
+    }
 }
 
 /// Returns more than is kept, without a commit.
@@ -152,12 +154,12 @@ async fn an_answer_that_is_too_large_to_keep_is_never_replayed_as_another() {
     }
 }
 
-/// Inserts, and fails before the commit the first time.
-async fn fails_once(exec: Exec, State(store): State<SqliteStore>) -> Result<Done, Fault> {
+/// Inserts, and fails before the commit where it is told to.
+async fn inserts(exec: Exec, store: SqliteStore, fails: bool) -> Result<Done, Fault> {
     let mut transaction = exec.transaction(&store).await?;
     let connection = transaction.connection();
     sqlx::query("INSERT INTO orders VALUES ('a')").execute(&mut *connection).await?;
-    if exec.attempt() == 1 {
+    if fails {
         sqlx::query("INSERT INTO no_such_table VALUES (1)").execute(connection).await?;
     }
     let reply = exec.reply("done").await?;
@@ -166,14 +168,19 @@ async fn fails_once(exec: Exec, State(store): State<SqliteStore>) -> Result<Done
 
 #[tokio::test]
 async fn an_error_before_the_commit_changes_nothing_and_a_retry_may_come_at_once() {
-    let shop = Shop::open(LocalForm::ClaimFirst).await;
-    let app = shop.app(fails_once);
-    let first = send(&app, order("k", "{}")).await;
-    assert_eq!((first.problem(), first.retry_after()), ((503, "rolled-back".into()), Some(1)));
-    assert_eq!(shop.rows().await, 0);
-    // The lease was given up.
-    assert_eq!(send(&app, order("k", "{}")).await.body, "done");
-    assert_eq!(shop.rows().await, 1);
+    for form in FORMS {
+        let shop = Shop::open(form).await;
+        let runs = Effects::default();
+        let app = shop.app(move |exec: Exec, State(store): State<SqliteStore>| {
+            inserts(exec, store, runs.happen() == 1)
+        });
+        let first = send(&app, order("k", "{}")).await;
+        assert_eq!((first.problem(), first.retry_after()), ((503, "rolled-back".into()), Some(1)));
+        assert_eq!(shop.rows().await, 0);
+        // The lease was given up, or nothing was claimed.
+        assert_eq!(send(&app, order("k", "{}")).await.body, "done", "{form:?}");
+        assert_eq!(shop.rows().await, 1);
+    }
 }
 
 /// Returns an answer and never commits.
