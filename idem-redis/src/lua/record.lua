@@ -79,7 +79,7 @@ local function delete(name)
 end
 
 -- An answer that rests on an earlier write. Where replicas are waited for (ARGV[1]) it makes a
--- write of its own, since the server waits only for what this connection wrote.
+-- write of its own: a server promises to wait for what this connection wrote, and no more.
 local function standing(answer)
   if ARGV[1] == '1' then redis.call('INCR', N) end
   return answer
