@@ -40,6 +40,8 @@ mod conditions;
 mod config;
 mod failure;
 mod outbox;
+#[cfg(test)]
+mod plans;
 mod preflight;
 mod row;
 mod schema;
