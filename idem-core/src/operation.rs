@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::claim::Takeover;
 use crate::key::NameError;
 use crate::record::{OperationName, Retention};
-use crate::time::bounded_lease;
+use crate::time::{MAX_DURATION, bounded_lease};
 
 /// An operation that is safe to retry under a key, and its settings. Clones are cheap.
 ///
@@ -46,6 +46,22 @@ struct Settings {
     store_down: StoreDown,
     unstored: Unstored,
     local_form: LocalForm,
+}
+
+impl Settings {
+    /// No sum of an instant and a setting overflows.
+    fn bound_durations(&mut self) {
+        self.lease = bounded_lease(self.lease);
+        for setting in [
+            &mut self.max_run_time,
+            &mut self.transaction_limit,
+            &mut self.claim_limit,
+            &mut self.reply_delay_limit,
+        ] {
+            *setting = (*setting).min(MAX_DURATION);
+        }
+        self.wait = self.wait.map(|wait| wait.min(MAX_DURATION));
+    }
 }
 
 /// What follows when an execution ended without a reply, so that nobody knows what it did (R15).
@@ -363,7 +379,7 @@ impl OperationBuilder {
     /// [`OperationError`] says which two do not go together.
     pub fn build(mut self) -> Result<Operation, OperationError> {
         self.settings.name = self.name.clone()?;
-        self.settings.lease = bounded_lease(self.settings.lease);
+        self.settings.bound_durations();
         self.settings.window = self.usable_window()?;
         self.settings.begun = self.checked_begun()?;
         let settings = &self.settings;

@@ -7,27 +7,19 @@ use tokio::time::{Instant, sleep_until};
 const BASE: Duration = Duration::from_millis(20);
 const CAP: Duration = Duration::from_secs(1);
 
-/// Sleeps `random(0, min(cap, base * 2^n))` between tries, and never past a deadline.
+/// Sleeps `random(0, min(cap, base * 2^n))` between tries.
+#[derive(Default)]
 pub(super) struct Backoff {
     tries: u32,
-    deadline: Instant,
 }
 
 impl Backoff {
-    pub(super) fn until(deadline: Instant) -> Self {
-        Self { tries: 0, deadline }
-    }
-
-    pub(super) fn deadline(&self) -> Instant {
-        self.deadline
-    }
-
-    /// Waits before the next try; `false` when there is no time for one.
-    pub(super) async fn wait(&mut self) -> bool {
+    /// Waits before the next try; `false` when there would be none before `end`.
+    pub(super) async fn wait_until(&mut self, end: Instant) -> bool {
         let ceiling = CAP.min(BASE.saturating_mul(1 << self.tries.min(16)));
         self.tries += 1;
         let wake = Instant::now() + random_up_to(ceiling);
-        if wake >= self.deadline {
+        if wake >= end {
             return false;
         }
         sleep_until(wake).await;

@@ -2,17 +2,16 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
-use tokio_util::task::TaskTracker;
 
 use crate::codec::{Codec, LabelError};
 use crate::downstream::{DownstreamKeys, Namespace};
 use crate::engine::erased::{Erased, LocalStore};
 use crate::engine::execution::Execution;
 use crate::engine::failure::Failure;
+use crate::engine::gate::Gate;
 use crate::engine::{Engine, ResumeHandler};
 use crate::log_hash::KeyHasher;
 use crate::operation::{Begun, Operation};
@@ -29,10 +28,7 @@ pub(super) struct Shared {
     pub(super) downstream_keys: DownstreamKeys,
     pub(super) key_hasher: KeyHasher,
     pub(super) registry: HashMap<OperationName, (Operation, ResumeHandler)>,
-    pub(super) permits: Arc<Semaphore>,
-    pub(super) tracker: TaskTracker,
-    pub(super) draining: AtomicBool,
-    pub(super) admission_limit: Duration,
+    pub(super) gate: Gate,
 }
 
 /// Builds an [`Engine`].
@@ -163,10 +159,7 @@ impl EngineBuilder {
                 downstream_keys: self.downstream_keys.ok_or(BuildError::NoNamespace)?,
                 key_hasher: self.key_hasher.unwrap_or_else(KeyHasher::random),
                 registry: self.registry,
-                permits: Arc::new(Semaphore::new(self.max_in_flight)),
-                tracker: TaskTracker::new(),
-                draining: AtomicBool::new(false),
-                admission_limit: self.admission_limit,
+                gate: Gate::new(self.max_in_flight, self.admission_limit),
             }),
         })
     }

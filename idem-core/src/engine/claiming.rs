@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::claim::{Claim, Claimed, Takeover};
@@ -22,6 +23,8 @@ pub(super) struct Asked {
     pub(super) fingerprints: Fingerprints,
     pub(super) input: Option<Sealed>,
     pub(super) takeover: Takeover,
+    /// How long to wait for a first one that is still running.
+    pub(super) patience: Option<Duration>,
 }
 
 impl Asked {
@@ -47,21 +50,53 @@ pub(super) struct ClaimFailure {
     pub(super) may_be_applied: bool,
 }
 
-/// Claims, and where the operation waits for the first one to finish, asks again until then.
-/// With the answer comes the instant before it was asked for: leases are counted from there (R6).
-pub(super) async fn claim(
-    store: &dyn Store,
+/// Where a claim is made: in the store itself, or inside a transaction of it.
+#[async_trait]
+pub(super) trait Claims: Send + Sync {
+    /// What a claim that was won comes with.
+    type With: Send;
+
+    /// What is known of a claim that was not answered in time.
+    const UNANSWERED: ErrorKind;
+
+    async fn claim(&self, claim: &Claim<'_>) -> Result<(Claimed, Self::With), StoreError>;
+}
+
+pub(super) struct Outright<'s>(pub(super) &'s dyn Store);
+
+#[async_trait]
+impl Claims for Outright<'_> {
+    type With = ();
+    const UNANSWERED: ErrorKind = ErrorKind::OutcomeUnknown;
+
+    async fn claim(&self, claim: &Claim<'_>) -> Result<(Claimed, ()), StoreError> {
+        self.0.claim(claim).await.map(|claimed| (claimed, ()))
+    }
+}
+
+/// An answer, what it comes with, and the instant before it was asked for: leases are counted
+/// from there (R6).
+pub(super) struct Answered<W> {
+    pub(super) claimed: Claimed,
+    pub(super) with: W,
+    pub(super) sent: Instant,
+}
+
+/// Claims, and where the call waits for the first one to finish, asks again until then.
+pub(super) async fn claim<C: Claims>(
+    store: &C,
     asked: &Asked,
-) -> Result<(Claimed, Instant), ClaimFailure> {
-    let patience = asked.operation.wait().map(|wait| Instant::now() + wait);
+) -> Result<Answered<C::With>, ClaimFailure> {
+    let patience = asked.patience.map(|patience| Instant::now() + patience);
     let mut pause = Duration::from_millis(10);
     loop {
-        let (claimed, sent) = claim_once(store, asked).await?;
-        let Claimed::InProgress { remaining } = &claimed else { return Ok((claimed, sent)) };
-        let now = Instant::now();
-        let Some(left) = patience.and_then(|until| until.checked_duration_since(now)) else {
-            return Ok((claimed, sent));
-        };
+        let answered = claim_once(store, asked).await?;
+        let Claimed::InProgress { remaining } = &answered.claimed else { return Ok(answered) };
+        let left = patience
+            .map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
+        if left.is_zero() {
+            return Ok(answered);
+        }
         // Half fixed, half random: waiters of one key spread out, and none spins.
         let spread = pause / 2 + random_up_to(pause / 2);
         sleep(spread.min((*remaining).max(Duration::from_millis(1))).min(left)).await;
@@ -71,29 +106,34 @@ pub(super) async fn claim(
 
 /// One logical claim: the same call with the same owner until it is answered (R5), within the
 /// operation's limit.
-async fn claim_once(store: &dyn Store, asked: &Asked) -> Result<(Claimed, Instant), ClaimFailure> {
+async fn claim_once<C: Claims>(
+    store: &C,
+    asked: &Asked,
+) -> Result<Answered<C::With>, ClaimFailure> {
     let claim = asked.by(Owner::random());
-    let mut backoff = Backoff::until(Instant::now() + asked.operation.claim_limit());
+    let deadline = Instant::now() + asked.operation.claim_limit();
+    let mut backoff = Backoff::default();
     let mut may_be_applied = false;
     loop {
         let sent = Instant::now();
-        let answered = timeout_at(backoff.deadline(), store.claim(&claim)).await;
+        let answered = timeout_at(deadline, store.claim(&claim)).await;
         let error = match answered {
-            Ok(Ok(Claimed::Acquired(acquired))) if sent.elapsed() >= acquired.lease => {
+            Ok(Ok((Claimed::Acquired(acquired), _))) if sent.elapsed() >= acquired.lease => {
                 may_be_applied = true;
                 let detail = "the store answered after the lease that it gave was over";
                 StoreError::new(ErrorKind::OutcomeUnknown, Verb::Claim, detail)
             }
-            Ok(Ok(claimed)) => return Ok((claimed, sent)),
+            Ok(Ok((claimed, with))) => return Ok(Answered { claimed, with, sent }),
             Ok(Err(error)) => error,
             Err(_) => {
                 let detail = "the store did not answer in time";
-                let error = StoreError::new(ErrorKind::OutcomeUnknown, Verb::Claim, detail);
-                return Err(ClaimFailure { error, may_be_applied: true });
+                let error = StoreError::new(C::UNANSWERED, Verb::Claim, detail);
+                may_be_applied |= !error.kind().is_known_not_applied();
+                return Err(ClaimFailure { error, may_be_applied });
             }
         };
         may_be_applied |= !error.kind().is_known_not_applied();
-        if !error.kind().is_transient() || !backoff.wait().await {
+        if !error.kind().is_transient() || !backoff.wait_until(deadline).await {
             return Err(ClaimFailure { error, may_be_applied });
         }
     }

@@ -1,68 +1,72 @@
-//! The commit of a handler's transaction, and what its lost acknowledgement means (R19).
+//! The commit of a handler's transaction (R19).
 
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
-use crate::claim::{Claim, Claimed, Takeover};
-use crate::engine::backoff::Backoff;
+use crate::engine::ask_record::{Verdict, ask_record};
 use crate::engine::execution::Execution;
-use crate::engine::failure::Failure;
-use crate::engine::local::{OpenGuard, Phase, failure_before_commit};
+use crate::engine::failure::{Failure, Misuse};
+use crate::engine::lease::{MIN_BOUND, bounded};
+use crate::engine::local::{Opened, failure_before_commit};
 use crate::engine::steps::Standing;
 use crate::error::{ErrorKind, StoreError, Verb};
-use crate::fingerprint::Fingerprints;
-use crate::operation::LocalForm;
 use crate::record::{Fence, Recovery};
 use crate::reply::Reply;
 use crate::transactional::TransactionalStore;
 
 /// Completes and commits. It runs in a task of its own, so that it goes to its end.
-pub(super) async fn commit<S: TransactionalStore + Clone>(
+pub(super) async fn commit<S: TransactionalStore>(
     store: S,
-    mut open: S::Transaction,
-    guard: OpenGuard,
+    opened: Opened<S>,
     reply: Reply,
 ) -> Result<Reply, Failure> {
+    // Bound in this order the transaction is dropped before its guard.
+    let Opened { guard, mut open } = opened;
     let execution = guard.execution.clone();
     let fence = fence_of(&execution);
     let sealed = execution.seal_reply(&reply, false).map_err(Failure::rolled_back)?;
-    match store.complete_in(&mut open, &fence, &sealed).await {
+    let completing = store.complete_in(&mut open, &fence, &sealed);
+    match bounded(Verb::Complete, execution.write_limit(), completing).await {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::AlreadyApplied => {
             // An earlier commit of the same reply stands; these rows go.
             drop(open);
-            return Ok(committed(&execution, reply));
+            execution.inner.local.committed(reply.clone());
+            return Ok(reply);
         }
         Err(error) => return Err(undo(&store, open, &execution, error).await),
     }
-    match finish(&store, open, &execution, &fence, None).await {
-        Ok(()) => Ok(committed(&execution, reply)),
-        Err(failure) => Err(failure),
-    }
+    finish(&store, open, &execution, &fence, None).await?;
+    execution.inner.local.committed(reply.clone());
+    Ok(reply)
 }
 
 /// Writes a recovery point and commits.
-pub(super) async fn commit_step<S: TransactionalStore + Clone>(
+pub(super) async fn commit_step<S: TransactionalStore>(
     store: S,
-    mut open: S::Transaction,
-    guard: OpenGuard,
+    opened: Opened<S>,
     name: String,
     result: Vec<u8>,
 ) -> Result<(), Failure> {
+    let Opened { guard, mut open } = opened;
     let execution = guard.execution.clone();
     let fence = fence_of(&execution);
     let mut standing = execution.inner.standing.lock().await;
     let generation = standing.progress.step(&name).map_or(0, |step| step.generation());
-    let progress = standing.progress.with_result(&name, generation, result)?;
+    let progress =
+        standing.progress.with_result(&name, generation, result).map_err(Failure::rolled_back)?;
     let recovery = execution.next_recovery(&standing, &progress)?;
     let lease = execution.inner.operation.lease();
     let sent = Instant::now();
-    let held = match store.checkpoint_in(&mut open, &fence, &recovery, lease).await {
+    let writing = store.checkpoint_in(&mut open, &fence, &recovery, lease);
+    let held = match bounded(Verb::Checkpoint, execution.write_limit(), writing).await {
         Ok(held) => held,
         Err(error) => return Err(undo(&store, open, &execution, error).await),
     };
+    execution.inner.local.step();
     finish(&store, open, &execution, &fence, Some(&recovery)).await?;
+    execution.inner.local.commit_is_over();
     execution.inner.lease.extend(sent, held.remaining);
     *standing = Standing { number: recovery.number, progress };
     Ok(())
@@ -75,22 +79,16 @@ fn fence_of(execution: &Execution) -> Fence {
     }
 }
 
-fn committed(execution: &Execution, reply: Reply) -> Reply {
-    execution.lock_local().phase = Phase::Committed(reply.clone());
-    reply
-}
-
 async fn undo<S: TransactionalStore>(
     store: &S,
     open: S::Transaction,
     execution: &Execution,
     error: StoreError,
 ) -> Failure {
-    if error.kind() == ErrorKind::FenceLost {
-        execution.inner.lease.mark_lost();
-    }
+    execution.inner.lease.note(&error);
     // Where this fails the transaction is gone all the same: it was never committed.
-    if let Err(error) = store.rollback(open).await {
+    let rolled_back = bounded(Verb::Rollback, MIN_BOUND, store.rollback(open)).await;
+    if let Err(error) = rolled_back {
         tracing::debug!(error = %error, "rollback failed");
     }
     failure_before_commit(error)
@@ -104,16 +102,15 @@ async fn finish<S: TransactionalStore>(
     fence: &Fence,
     recovery: Option<&Recovery>,
 ) -> Result<(), Failure> {
-    let bound = execution.inner.operation.reply_delay_limit().max(Duration::from_secs(1));
-    let error = match timeout(bound, store.commit(open)).await {
-        Ok(Ok(())) => return Ok(()),
-        Ok(Err(error)) => error,
-        Err(_) => {
-            let detail = "the commit was not acknowledged in time";
-            StoreError::new(ErrorKind::OutcomeUnknown, Verb::Commit, detail)
-        }
-    };
+    let local = &execution.inner.local;
+    if !local.start_commit() {
+        return Err(Misuse::TransactionEnded.into());
+    }
+    let committing = bounded(Verb::Commit, execution.commit_limit(), store.commit(open));
+    let Err(error) = committing.await else { return Ok(()) };
     if error.kind() != ErrorKind::OutcomeUnknown {
+        local.commit_is_over();
+        execution.inner.lease.note(&error);
         return Err(failure_before_commit(error));
     }
     tracing::warn!(
@@ -121,79 +118,29 @@ async fn finish<S: TransactionalStore>(
         key_hash = %execution.key_hash(),
         "the commit was not acknowledged; asking the record"
     );
-    match ask_record(store, execution, fence, recovery).await {
-        Some(Ok(())) => Ok(()),
-        Some(Err(failure)) => Err(failure),
-        None => {
-            execution.lock_local().phase = Phase::Unknown;
-            Err(Failure::unknown(error))
+    let verdict = ask_record(execution, fence, recovery).await;
+    if !matches!(verdict, Verdict::Unknown) {
+        local.commit_is_over();
+    }
+    match verdict {
+        Verdict::Committed => Ok(()),
+        Verdict::NotCommitted => Err(Failure::rolled_back("the commit did not happen")),
+        Verdict::TakenOver => {
+            execution.inner.lease.mark_lost();
+            Err(Failure::lease_lost())
         }
+        Verdict::Unknown => Err(Failure::unknown(error)),
     }
 }
 
-/// A claim by the same owner locks the record, so that it waits for a commit that is still
-/// pending, and then says which way that went. `None` when the record would not say in time.
-async fn ask_record<S: TransactionalStore>(
-    store: &S,
-    execution: &Execution,
-    fence: &Fence,
-    recovery: Option<&Recovery>,
-) -> Option<Result<(), Failure>> {
-    let inner = &execution.inner;
-    let fingerprints = Fingerprints::from(inner.fingerprint);
-    let one_commit = inner.operation.local_form() == LocalForm::OneCommit;
-    let takeover = if one_commit {
-        // Its record is absent until it commits; an insert under the unique key makes sure that
-        // a pending commit cannot succeed any more.
-        Takeover::Never
-    } else {
-        Takeover::Only {
-            incarnation: fence.incarnation,
-            attempt: fence.attempt,
-            younger_than: None,
-        }
-    };
-    let claim = Claim::new(
-        &fence.scope,
-        &fence.key,
-        fence.owner,
-        inner.operation.name(),
-        &fingerprints,
-        inner.operation.lease(),
-        inner.operation.retention(),
-        takeover,
-    );
-    let limit = Instant::now() + inner.operation.reply_delay_limit().max(Duration::from_secs(1));
-    let mut backoff = Backoff::until(inner.lease.until().max(limit));
-    loop {
-        match store.claim(&claim).await {
-            Ok(Claimed::Completed(replay)) if replay.fence == *fence => {
-                // Under this fence only our own commit completes.
-                return Some(Ok(()));
-            }
-            Ok(Claimed::Acquired(acquired)) if acquired.fence == *fence => {
-                let applied = recovery.is_some() && acquired.recovery.as_ref() == recovery;
-                return Some(if applied { Ok(()) } else { Err(not_committed()) });
-            }
-            Ok(Claimed::Acquired(acquired)) => {
-                let _ = store.release(&acquired.fence).await;
-                return one_commit.then(|| Err(not_committed()));
-            }
-            Ok(Claimed::Gone) => return None,
-            Ok(_) => {
-                inner.lease.mark_lost();
-                return Some(Err(Failure::lease_lost()));
-            }
-            Err(error) if !error.kind().is_transient() => return None,
-            Err(_) => {
-                if !backoff.wait().await {
-                    return None;
-                }
-            }
-        }
+impl Execution {
+    /// How long one write to the record may take.
+    pub(super) fn write_limit(&self) -> Duration {
+        (self.inner.operation.lease() / 2).max(MIN_BOUND)
     }
-}
 
-fn not_committed() -> Failure {
-    Failure::rolled_back("the commit did not happen")
+    /// How long a COMMIT may take before its record is asked.
+    pub(super) fn commit_limit(&self) -> Duration {
+        self.inner.operation.reply_delay_limit().max(MIN_BOUND)
+    }
 }

@@ -1,17 +1,16 @@
 //! What a handler sees of its own execution.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::downstream::{Derivation, DownstreamKey, KeyParts};
 use crate::engine::Engine;
 use crate::engine::failure::{Failure, Misuse};
 use crate::engine::lease::LeaseState;
-use crate::engine::local::LocalState;
+use crate::engine::local_state::Local;
 use crate::engine::steps::Standing;
 use crate::fingerprint::Fingerprint;
 use crate::input::Input;
@@ -44,11 +43,10 @@ pub(super) struct Inner {
     pub(super) age_at_start: Duration,
     pub(super) started: Instant,
     pub(super) lease: LeaseState,
-    pub(super) standing: Arc<tokio::sync::Mutex<Standing>>,
-    /// A downstream key was asked for, or a recovery point was written.
+    pub(super) standing: tokio::sync::Mutex<Standing>,
+    /// A downstream key was asked for.
     pub(super) asked_downstream: AtomicBool,
-    pub(super) local: Mutex<LocalState>,
-    pub(super) local_open: watch::Sender<bool>,
+    pub(super) local: Local,
 }
 
 impl Execution {
@@ -127,10 +125,7 @@ impl Execution {
     /// # Cancel safety
     /// It can be dropped and called again.
     pub async fn downstream_key(&self, step: &str) -> Result<DownstreamKey, Failure> {
-        self.inner.asked_downstream.store(true, Ordering::SeqCst);
-        self.begin().await?;
-        let generation = self.generation(step).await;
-        self.derive(step, generation)
+        self.key_to_act(step).await.map(|(key, _)| key)
     }
 
     /// Runs the handler that is registered for this operation, as a reconciler would: on the
@@ -149,26 +144,32 @@ impl Execution {
         handler(self.clone()).await
     }
 
-    /// Whether this execution may still act: it is protected, its lease is held, and the record
-    /// is young enough. A lease that has run out by the local count is asked for first.
+    /// Whether this execution may still act: it is protected, has not ended, its lease is held,
+    /// and the record is young enough. A lease that has run out by the local count is asked for.
     pub(super) async fn may_go_on(&self) -> Result<(), Failure> {
         let inner = &self.inner;
         let Some(fence) = &inner.fence else { return Err(Misuse::Unprotected.into()) };
         if inner.operation.local_form() == LocalForm::OneCommit {
             return Err(Misuse::OneCommitHasNoSteps.into());
         }
+        if inner.local.is_over() {
+            return Err(Misuse::ExecutionEnded.into());
+        }
+        // While a transaction is open it holds the row, and nobody takes over.
+        if inner.lease.has_run_out() && !inner.lease.is_lost() && !inner.local.is_open() {
+            let _row = inner.lease.row_shared().await;
+            let lease = inner.operation.lease();
+            let renewed = inner.lease.renew(inner.engine.store(), fence, lease).await;
+            if !renewed.map_err(failure_of_store)? {
+                return Err(Failure::lease_lost());
+            }
+        }
         if inner.lease.is_lost() {
             return Err(Failure::lease_lost());
         }
+        // Last, since asking for the lease may have taken a while.
         if inner.operation.resumable_until().is_some_and(|limit| self.age() >= limit) {
             return Err(Failure::window_over());
-        }
-        if inner.lease.has_run_out() {
-            inner
-                .lease
-                .renew(inner.engine.store(), fence, inner.operation.lease())
-                .await
-                .map_err(failure_of_store)?;
         }
         Ok(())
     }
@@ -187,13 +188,14 @@ impl Execution {
         Ok(inner.engine.downstream_keys().key(&inner.derivation, &parts)?)
     }
 
-    pub(super) fn lock_local(&self) -> std::sync::MutexGuard<'_, LocalState> {
-        self.inner.local.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Whether a downstream key was asked for.
+    pub(super) fn asked_downstream(&self) -> bool {
+        self.inner.asked_downstream.load(Ordering::SeqCst)
     }
 
     /// Whether this execution asked for something that may have left a mark elsewhere.
     pub(super) fn may_have_acted(&self) -> bool {
-        self.inner.asked_downstream.load(Ordering::SeqCst) || self.lock_local().was_asked()
+        self.asked_downstream() || self.inner.local.was_asked()
     }
 }
 

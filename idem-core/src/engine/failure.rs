@@ -101,7 +101,8 @@ impl fmt::Debug for Failure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Misuse {
-    /// A step or a second transaction while a transaction of the same execution is open.
+    /// A step, a downstream key or a second transaction while a transaction of the same execution
+    /// is open.
     #[error("a transaction of this execution is open")]
     TransactionOpen,
     /// A transaction, a step or a downstream key in an execution that runs without protection.
@@ -116,6 +117,9 @@ pub enum Misuse {
     /// The transaction of the one-commit form was used up.
     #[error("this execution's transaction has ended")]
     TransactionEnded,
+    /// A step or a downstream key after the reply was committed, or once the handler has ended.
+    #[error("this execution has ended")]
+    ExecutionEnded,
     /// No handler is registered for this operation.
     #[error("no handler is registered for this operation")]
     NotRegistered,

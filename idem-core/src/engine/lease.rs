@@ -1,9 +1,9 @@
 //! The lease as its holder counts it, and the heartbeat that renews it (R6, R13).
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{OwnedRwLockWriteGuard, RwLock, RwLockReadGuard, watch};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::engine::execution::Execution;
@@ -17,17 +17,14 @@ const BEATS_PER_LEASE: u32 = 3;
 pub(super) struct LeaseState {
     until: Mutex<Instant>,
     lost: watch::Sender<bool>,
-    /// Held while a renewal is under way: a transaction waits for it before it locks the row.
-    renewing: tokio::sync::Mutex<()>,
+    /// The record as this process writes to it: shared by heartbeats and recovery points, alone
+    /// for the handler's transaction, which locks the row until it ends.
+    row: Arc<RwLock<()>>,
 }
 
 impl LeaseState {
     pub(super) fn held_until(until: Instant) -> Self {
-        Self {
-            until: Mutex::new(until),
-            lost: watch::Sender::new(false),
-            renewing: tokio::sync::Mutex::new(()),
-        }
+        Self { until: Mutex::new(until), lost: watch::Sender::new(false), row: Arc::default() }
     }
 
     pub(super) fn until(&self) -> Instant {
@@ -52,26 +49,40 @@ impl LeaseState {
         self.lost.send_replace(true);
     }
 
+    /// Takes note of an error: a lost fence is lost for good.
+    pub(super) fn note(&self, error: &StoreError) {
+        if error.kind() == ErrorKind::FenceLost {
+            self.mark_lost();
+        }
+    }
+
     /// A write that set the lease was sent at `sent` and answered with `remaining`.
     pub(super) fn extend(&self, sent: Instant, remaining: Duration) {
         let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
         *until = (*until).max(sent + remaining);
     }
 
-    /// Renews once. `Ok(false)` when there is nothing left to renew.
+    /// The right to write to the record outside a transaction. It waits while one is open.
+    pub(super) async fn row_shared(&self) -> RwLockReadGuard<'_, ()> {
+        self.row.read().await
+    }
+
+    /// The right to lock the row. It waits for the writes that are under way.
+    pub(super) async fn row_alone(&self) -> OwnedRwLockWriteGuard<()> {
+        Arc::clone(&self.row).write_owned().await
+    }
+
+    /// Renews once; the caller has the right to write. `Ok(false)` when there is nothing left to
+    /// renew.
     pub(super) async fn renew(
         &self,
         store: &dyn Store,
         fence: &Fence,
         lease: Duration,
     ) -> Result<bool, StoreError> {
-        let _alone = self.renewing.lock().await;
         let sent = Instant::now();
         let bound = (lease / BEATS_PER_LEASE).max(MIN_BOUND);
-        let renewed = timeout(bound, store.renew(fence, lease)).await.unwrap_or_else(|_| {
-            let detail = "the store did not answer in time";
-            Err(StoreError::new(ErrorKind::OutcomeUnknown, Verb::Renew, detail))
-        });
+        let renewed = bounded(Verb::Renew, bound, store.renew(fence, lease)).await;
         match renewed {
             Ok(Renewed::Held(lease)) => {
                 self.extend(sent, lease.remaining);
@@ -79,16 +90,27 @@ impl LeaseState {
             }
             Ok(Renewed::GivenUp | Renewed::Completed) => Ok(false),
             Err(error) => {
-                if error.kind() == ErrorKind::FenceLost {
-                    self.mark_lost();
-                }
+                self.note(&error);
                 Err(error)
             }
         }
     }
 }
 
-const MIN_BOUND: Duration = Duration::from_secs(1);
+/// The shortest time that a store is given to answer.
+pub(super) const MIN_BOUND: Duration = Duration::from_secs(1);
+
+/// A store's answer within `bound`; without one the outcome is unknown.
+pub(super) async fn bounded<T>(
+    verb: Verb,
+    bound: Duration,
+    asked: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    timeout(bound, asked).await.unwrap_or_else(|_| {
+        let detail = "the store did not answer in time";
+        Err(StoreError::new(ErrorKind::OutcomeUnknown, verb, detail))
+    })
+}
 
 /// Renews the lease until the fence is lost, the record is completed, or the operation's longest
 /// run is over. It pauses while the handler's own transaction holds the row.
@@ -96,14 +118,16 @@ pub(super) async fn beat(execution: Execution, fence: Fence) {
     let inner = &execution.inner;
     let lease = inner.operation.lease();
     let end = inner.started + inner.operation.max_run_time();
-    let mut open = inner.local_open.subscribe();
     let mut pause = lease / BEATS_PER_LEASE;
     loop {
         sleep(pause).await;
-        if open.wait_for(|open| !*open).await.is_err() || Instant::now() >= end {
+        let row = inner.lease.row_shared().await;
+        if Instant::now() >= end {
             return;
         }
-        match inner.lease.renew(inner.engine.store(), &fence, lease).await {
+        let renewed = inner.lease.renew(inner.engine.store(), &fence, lease).await;
+        drop(row);
+        match renewed {
             Ok(true) => pause = lease / BEATS_PER_LEASE,
             Ok(false) => return,
             Err(error) if error.kind() == ErrorKind::FenceLost => {

@@ -1,6 +1,6 @@
 //! Local effects: the handler's own rows commit with the record, or not at all (R19).
 
-use std::any::Any;
+use tokio::sync::OwnedRwLockWriteGuard;
 
 use crate::engine::commit;
 use crate::engine::execution::{Execution, failure_of_store};
@@ -12,75 +12,42 @@ use crate::record::Fence;
 use crate::reply::Reply;
 use crate::transactional::TransactionalStore;
 
-/// What became of the execution's transaction.
-pub(super) struct LocalState {
-    pub(super) phase: Phase,
-    asked: bool,
-}
-
-pub(super) enum Phase {
-    /// None is open.
-    Idle,
-    /// The one-commit form's transaction, waiting for the handler or for the engine.
-    Slot(Box<dyn Any + Send>),
-    /// The handler holds it, or its commit is under way.
-    Open,
-    /// It was committed with this reply.
-    Committed(Reply),
-    /// The commit was asked for, and nobody knows whether it happened.
-    Unknown,
-    /// The one-commit form's transaction is gone.
-    Ended,
-}
-
-impl LocalState {
-    pub(super) fn new(phase: Phase) -> Self {
-        Self { phase, asked: false }
-    }
-
-    pub(super) fn is_open(&self) -> bool {
-        matches!(self.phase, Phase::Open)
-    }
-
-    pub(super) fn was_asked(&self) -> bool {
-        self.asked
-    }
-}
-
 /// The handler's transaction: its rows, its outbox messages and the reply commit together.
 ///
 /// Dropped without [`commit`](Self::commit), everything in it is taken back.
 pub struct Transaction<S: TransactionalStore + Clone> {
     store: S,
-    open: Option<S::Transaction>,
-    guard: Option<OpenGuard>,
+    opened: Option<Opened<S>>,
 }
 
-/// Lets the heartbeat go on, however the transaction ends.
+/// An open transaction and what it holds up. The transaction goes first: only then may others
+/// write to the row again.
+pub(super) struct Opened<S: TransactionalStore> {
+    pub(super) open: S::Transaction,
+    pub(super) guard: OpenGuard,
+}
+
+/// Says that the transaction is gone, however it ends.
 pub(super) struct OpenGuard {
     pub(super) execution: Execution,
+    /// Keeps heartbeats and recovery points away from the row; none in the one-commit form,
+    /// whose record nobody else can see yet.
+    _row: Option<OwnedRwLockWriteGuard<()>>,
 }
 
 impl Drop for OpenGuard {
     fn drop(&mut self) {
-        let mut local = self.execution.lock_local();
-        if local.is_open() {
-            local.phase = match self.execution.inner.operation.local_form() {
-                LocalForm::ClaimFirst => Phase::Idle,
-                LocalForm::OneCommit => Phase::Ended,
-            };
-        }
-        drop(local);
-        self.execution.inner.local_open.send_replace(false);
+        self.execution.inner.local.close();
     }
 }
 
 impl<S: TransactionalStore + Clone> Drop for Transaction<S> {
     fn drop(&mut self) {
-        let (Some(open), Some(guard)) = (self.open.take(), &self.guard) else { return };
-        if guard.execution.inner.operation.local_form() == LocalForm::OneCommit {
+        let Some(Opened { open, guard }) = self.opened.take() else { return };
+        match guard.execution.inner.operation.local_form() {
+            LocalForm::ClaimFirst => drop(open),
             // The claim is in it too: the engine undoes the rows and stores the reply with it.
-            guard.execution.lock_local().phase = Phase::Slot(Box::new(open));
+            LocalForm::OneCommit => guard.execution.inner.local.give_back(Box::new(open)),
         }
     }
 }
@@ -126,35 +93,26 @@ impl Execution {
         if self.is_lease_lost() {
             return Err(Failure::lease_lost());
         }
-        self.lock_local().asked = true;
+        self.inner.local.ask();
         match self.inner.operation.local_form() {
-            LocalForm::OneCommit => self.take_slot(store),
+            LocalForm::OneCommit => self.borrow_the_claims(store),
             LocalForm::ClaimFirst => self.open(store, &fence).await,
         }
     }
 
-    fn take_slot<S: TransactionalStore + Clone>(
-        &self,
-        store: &S,
-    ) -> Result<Transaction<S>, Failure> {
-        let mut local = self.lock_local();
-        let slot = match std::mem::replace(&mut local.phase, Phase::Open) {
-            Phase::Slot(slot) => slot,
-            other => {
-                let open = matches!(other, Phase::Open);
-                local.phase = other;
-                let misuse = if open { Misuse::TransactionOpen } else { Misuse::TransactionEnded };
-                return Err(misuse.into());
-            }
-        };
+    fn borrow_the_claims<S>(&self, store: &S) -> Result<Transaction<S>, Failure>
+    where
+        S: TransactionalStore + Clone,
+    {
+        let slot = self.inner.local.take()?;
         match slot.downcast::<S::Transaction>() {
-            Ok(open) => Ok(Transaction {
-                store: store.clone(),
-                open: Some(*open),
-                guard: Some(OpenGuard { execution: self.clone() }),
-            }),
+            Ok(open) => {
+                let guard = OpenGuard { execution: self.clone(), _row: None };
+                let opened = Some(Opened { open: *open, guard });
+                Ok(Transaction { store: store.clone(), opened })
+            }
             Err(slot) => {
-                local.phase = Phase::Slot(slot);
+                self.inner.local.give_back(slot);
                 Err(Misuse::OtherStore.into())
             }
         }
@@ -164,32 +122,23 @@ impl Execution {
     where
         S: TransactionalStore + Clone,
     {
-        {
-            let mut local = self.lock_local();
-            match local.phase {
-                Phase::Idle => local.phase = Phase::Open,
-                Phase::Open => return Err(Misuse::TransactionOpen.into()),
-                _ => return Err(Misuse::TransactionEnded.into()),
-            }
-        }
-        self.inner.local_open.send_replace(true);
+        self.inner.local.open()?;
         // From here on this guard closes what was opened, however this future ends.
-        let guard = OpenGuard { execution: self.clone() };
-        let operation = &self.inner.operation;
-        let lease = operation.lease() + operation.transaction_limit();
-        self.inner
-            .lease
-            .renew(self.inner.engine.store(), fence, lease)
-            .await
-            .map_err(failure_before_commit)?;
+        let mut guard = OpenGuard { execution: self.clone(), _row: None };
+        let (operation, lease) = (&self.inner.operation, &self.inner.lease);
+        guard._row = Some(lease.row_alone().await);
+        // No heartbeat renews it while the transaction holds the row.
+        let span = operation.lease() + operation.transaction_limit();
+        let renewed = lease.renew(self.inner.engine.store(), fence, span).await;
+        if !renewed.map_err(failure_before_commit)? {
+            return Err(Failure::lease_lost());
+        }
         let mut open = store.begin().await.map_err(failure_before_commit)?;
         store.hold_in(&mut open, fence).await.map_err(|error| {
-            if error.kind() == ErrorKind::FenceLost {
-                self.inner.lease.mark_lost();
-            }
+            lease.note(&error);
             failure_before_commit(error)
         })?;
-        Ok(Transaction { store: store.clone(), open: Some(open), guard: Some(guard) })
+        Ok(Transaction { store: store.clone(), opened: Some(Opened { open, guard }) })
     }
 }
 
@@ -199,8 +148,8 @@ impl<S: TransactionalStore + Clone> Transaction<S> {
     /// # Panics
     /// Never while the transaction is borrowed from its owner: only ending it takes it out.
     pub fn connection(&mut self) -> &mut S::Connection {
-        let open = self.open.as_mut().expect("a transaction is open until it is ended");
-        self.store.connection(open)
+        let opened = self.opened.as_mut().expect("a transaction is open until it is ended");
+        self.store.connection(&mut opened.open)
     }
 
     /// Puts a message into the outbox, to be sent once this has committed (R21).
@@ -211,8 +160,8 @@ impl<S: TransactionalStore + Clone> Transaction<S> {
     /// # Cancel safety
     /// The message may be in the transaction; it is sent only if that commits.
     pub async fn push(&mut self, message: &OutboxMessage) -> Result<(), Failure> {
-        let open = self.open.as_mut().expect("a transaction is open until it is ended");
-        self.store.push_in(open, message).await.map_err(failure_before_commit)
+        let opened = self.opened.as_mut().expect("a transaction is open until it is ended");
+        self.store.push_in(&mut opened.open, message).await.map_err(failure_before_commit)
     }
 
     /// Completes the record with `reply` and commits it with everything in this transaction.
@@ -226,8 +175,7 @@ impl<S: TransactionalStore + Clone> Transaction<S> {
     /// # Cancel safety
     /// The commit goes on to its end, and the engine learns of it.
     pub async fn commit(mut self, reply: impl Into<Reply>) -> Result<Committed, Failure> {
-        let (open, guard) = self.take();
-        let task = commit::commit(self.store.clone(), open, guard, reply.into());
+        let task = commit::commit(self.store.clone(), self.take(), reply.into());
         tokio::spawn(task).await?.map(Committed)
     }
 
@@ -248,8 +196,7 @@ impl<S: TransactionalStore + Clone> Transaction<S> {
             return Err(Misuse::OneCommitHasNoSteps.into());
         }
         let result = serde_json::to_vec(result)?;
-        let (open, guard) = self.take();
-        let task = commit::commit_step(self.store.clone(), open, guard, name.to_owned(), result);
+        let task = commit::commit_step(self.store.clone(), self.take(), name.to_owned(), result);
         tokio::spawn(task).await?
     }
 
@@ -264,41 +211,21 @@ impl<S: TransactionalStore + Clone> Transaction<S> {
         if self.is_one_commit() {
             return Ok(()); // Dropping it hands it back; the engine undoes the rows.
         }
-        let (open, _guard) = self.take();
+        let Opened { open, guard: _guard } = self.take();
         self.store.rollback(open).await.map_err(failure_before_commit)
     }
 
     fn is_one_commit(&self) -> bool {
-        self.guard.as_ref().is_some_and(|guard| {
-            guard.execution.inner.operation.local_form() == LocalForm::OneCommit
+        self.opened.as_ref().is_some_and(|opened| {
+            opened.guard.execution.inner.operation.local_form() == LocalForm::OneCommit
         })
     }
 
-    fn take(&mut self) -> (S::Transaction, OpenGuard) {
-        match (self.open.take(), self.guard.take()) {
-            (Some(open), Some(guard)) => (open, guard),
-            _ => unreachable!("only what ends a transaction takes it out, and consumes it"),
+    fn take(&mut self) -> Opened<S> {
+        match self.opened.take() {
+            Some(opened) => opened,
+            None => unreachable!("only what ends a transaction takes it out, and consumes it"),
         }
-    }
-}
-
-impl Execution {
-    /// The stored result of a step, where an earlier attempt or
-    /// [`commit_step`](Transaction::commit_step) stored one.
-    ///
-    /// # Errors
-    /// A [`Failure`] when it is not JSON of that shape: the step is done, but not as this build
-    /// knows it.
-    ///
-    /// # Cancel safety
-    /// It can be dropped and called again.
-    pub async fn done<T: serde::de::DeserializeOwned>(
-        &self,
-        name: &str,
-    ) -> Result<Option<T>, Failure> {
-        let standing = self.inner.standing.lock().await;
-        let result = standing.progress.step(name).and_then(|step| step.result());
-        Ok(result.map(|result| serde_json::from_slice(result)).transpose()?)
     }
 }
 

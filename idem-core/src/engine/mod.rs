@@ -29,6 +29,7 @@
 //! # Ok(()) }
 //! ```
 
+mod ask_record;
 mod backoff;
 mod builder;
 mod call;
@@ -37,22 +38,25 @@ mod commit;
 mod erased;
 mod execution;
 mod failure;
+mod gate;
 mod lease;
 mod local;
+mod local_state;
 mod one_commit;
 mod outcome;
 mod resume;
 mod run;
 mod settle;
 mod steps;
+mod storing;
+mod supervise;
+mod winner;
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tokio::time::timeout;
 use tracing::Instrument;
 
 pub use builder::{BuildError, EngineBuilder};
@@ -142,10 +146,7 @@ impl Engine {
     /// # Cancel safety
     /// The engine takes no more calls in any case; it can be called again.
     pub async fn drain(&self, limit: Duration) -> usize {
-        self.shared.draining.store(true, Ordering::SeqCst);
-        self.shared.tracker.close();
-        let _ = timeout(limit, self.shared.tracker.wait()).await;
-        self.shared.tracker.len()
+        self.shared.gate.drain(limit).await
     }
 
     /// The store that it runs on.
@@ -197,6 +198,7 @@ impl Engine {
             fingerprints: call.fingerprints.clone(),
             input: Some(input),
             takeover: operation.takeover(),
+            patience: operation.wait(),
         })
     }
 
@@ -206,7 +208,7 @@ impl Engine {
         input: Option<crate::input::Input>,
         handler: BoxHandler,
     ) -> RunResult {
-        let permit = self.admit().await?;
+        let pass = self.shared.gate.enter().await?;
         let (sender, receiver) = oneshot::channel();
         let caller = Caller(Some(sender));
         let form = asked.operation.local_form();
@@ -216,22 +218,10 @@ impl Engine {
                 LocalForm::ClaimFirst => run.go(caller).await,
                 LocalForm::OneCommit => run.go_in_one_commit(caller).await,
             }
-            drop(permit);
+            drop(pass);
         };
-        self.shared.tracker.spawn(work.in_current_span());
+        tokio::spawn(work.in_current_span());
         // The sender is dropped unused only when the store panicked.
         receiver.await.unwrap_or(Err(RunError::Unknown))
-    }
-
-    async fn admit(&self) -> Result<tokio::sync::OwnedSemaphorePermit, RunError> {
-        if self.shared.draining.load(Ordering::SeqCst) {
-            return Err(RunError::Draining);
-        }
-        let permits = Arc::clone(&self.shared.permits);
-        match timeout(self.shared.admission_limit, permits.acquire_owned()).await {
-            Ok(Ok(permit)) if !self.shared.draining.load(Ordering::SeqCst) => Ok(permit),
-            Ok(_) => Err(RunError::Draining),
-            Err(_) => Err(RunError::Busy),
-        }
     }
 }

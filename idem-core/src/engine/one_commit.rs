@@ -1,18 +1,22 @@
 //! The form in which claim, rows and completion are one commit (R19).
 
-use tokio::time::Instant;
+use std::time::Duration;
 
 use crate::claim::Claimed;
-use crate::engine::claiming::{Asked, ClaimFailure};
-use crate::engine::erased::{LocalStore, Slot};
+use crate::codec::Sealed;
+use crate::engine::ask_record::{Verdict, ask_record};
+use crate::engine::claiming::claim;
+use crate::engine::erased::{InTransaction, LocalStore};
 use crate::engine::execution::Execution;
 use crate::engine::failure::FailureKind;
-use crate::engine::local::Phase;
-use crate::engine::outcome::RunError;
-use crate::engine::run::{Caller, Ended, Run, put_slot, supervise};
-use crate::error::ErrorKind;
-use crate::record::{Fence, Owner};
-use crate::reply::Reply;
+use crate::engine::lease::{MIN_BOUND, bounded};
+use crate::engine::local_state::{Phase, Slot};
+use crate::engine::outcome::{Answer, RunError};
+use crate::engine::run::{Caller, Run};
+use crate::engine::supervise::{Ended, supervise};
+use crate::engine::winner::lost;
+use crate::error::{ErrorKind, Verb};
+use crate::record::Fence;
 
 impl Run {
     /// Claims inside the transaction that will commit the reply. Until then nobody else sees the
@@ -22,16 +26,17 @@ impl Run {
             let detail = "the one-commit form needs a transactional store: see one_commit_on";
             return caller.tell(Err(RunError::Invalid { detail }));
         };
-        let sent = Instant::now();
-        let (slot, claimed) = match claim_in(&*local, &self.asked).await {
-            Ok(won) => won,
+        let answered = match claim(&InTransaction(&*local), &self.asked).await {
+            Ok(answered) => answered,
+            // Nothing is committed before the handler has ended.
             Err(failure) => return caller.tell(Err(RunError::Store(failure.error))),
         };
-        let Claimed::Acquired(acquired) = claimed else {
-            roll_back(&*local, slot).await;
-            return caller.tell(self.engine.answer_claim(&self.asked, claimed));
+        let (acquired, slot) = match (answered.claimed, answered.with) {
+            (Claimed::Acquired(acquired), Some(slot)) => (acquired, slot),
+            (claimed, _) => return caller.tell(self.engine.answer_claim(&self.asked, claimed)),
         };
         let fence = acquired.fence.clone();
+        let sent = answered.sent;
         let execution = match self.engine.execution(&self.asked, self.input, acquired, sent) {
             Ok(execution) => execution,
             Err(error) => {
@@ -39,18 +44,10 @@ impl Run {
                 return caller.tell(Err(error));
             }
         };
-        put_slot(&execution, slot);
+        execution.inner.local.lend(slot);
         let ended = supervise(&execution, self.handler).await;
         finish(&*local, &execution, &fence, ended, &mut caller).await;
     }
-}
-
-async fn claim_in(local: &dyn LocalStore, asked: &Asked) -> Result<(Slot, Claimed), ClaimFailure> {
-    // Nothing is committed before the handler has ended.
-    let failed = |error| ClaimFailure { error, may_be_applied: false };
-    let mut slot = local.begin().await.map_err(failed)?;
-    let claimed = local.claim_in(&mut slot, &asked.by(Owner::random())).await.map_err(failed)?;
-    Ok((slot, claimed))
 }
 
 async fn finish(
@@ -60,70 +57,86 @@ async fn finish(
     ended: Ended,
     caller: &mut Caller,
 ) {
-    match execution.take_phase().await {
+    let limit = execution.operation().transaction_limit();
+    match execution.inner.local.end(limit).await {
         Phase::Committed(reply) => caller.tell(Ok(execution.executed(reply, true))),
-        Phase::Unknown => caller.tell(Err(RunError::Unknown)),
-        Phase::Slot(slot) => match reply_of(ended) {
-            Some(reply) => complete_alone(local, execution, fence, slot, reply, caller).await,
-            None => {
-                roll_back(local, slot).await;
-                caller.tell(Err(RunError::RolledBack));
-            }
-        },
+        Phase::Unknown | Phase::Committing => caller.tell(Err(RunError::Unknown)),
+        Phase::Slot(slot) => with_slot(local, execution, fence, slot, ended, caller).await,
+        Phase::Ended if execution.is_lease_lost() => lost(execution, fence, caller).await,
         Phase::Idle | Phase::Open | Phase::Ended => caller.tell(Err(RunError::RolledBack)),
     }
 }
 
-/// A reply without a commit of the handler's is stored alone. A rejection frees the key, which
-/// here is to commit nothing; but a transaction was open, so it is a reply like any other (R14).
-fn reply_of(ended: Ended) -> Option<Reply> {
-    match ended {
-        Ended::Answered(answer) => Some(answer.reply),
-        Ended::Failed(failure) => match failure.kind {
-            FailureKind::Rejected(reply) => Some(reply),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-async fn complete_alone(
+/// The handler left the transaction to the engine.
+async fn with_slot(
     local: &dyn LocalStore,
     execution: &Execution,
     fence: &Fence,
     slot: Slot,
-    reply: Reply,
+    ended: Ended,
     caller: &mut Caller,
 ) {
-    let sealed = match execution.seal_reply(&reply, false) {
+    let answer = match ended {
+        Ended::Answered(answer) => answer,
+        Ended::Failed(failure) => match failure.kind {
+            // To free the key is to commit nothing. Once the transaction was asked for, a
+            // rejection is a reply like any other (R14).
+            FailureKind::Rejected(reply) if fence.attempt == 1 && !execution.may_have_acted() => {
+                roll_back(local, slot).await;
+                return caller.tell(Ok(execution.rejected(reply)));
+            }
+            FailureKind::Rejected(reply) => reply.into(),
+            _ => return rolled_back(local, slot, caller).await,
+        },
+        _ => return rolled_back(local, slot, caller).await,
+    };
+    complete_alone(local, execution, fence, slot, answer, caller).await;
+}
+
+/// A reply without a commit of the handler's is stored alone.
+async fn complete_alone(
+    local: &dyn LocalStore,
+    execution: &Execution,
+    fence: &Fence,
+    mut slot: Slot,
+    answer: Answer,
+    caller: &mut Caller,
+) {
+    let sealed: Sealed = match execution.seal_reply(&answer.reply, answer.streamed) {
         Ok(sealed) => sealed,
         Err(error) => {
             tracing::error!(error = %error, "the reply cannot be stored");
-            roll_back(local, slot).await;
-            return caller.tell(Err(RunError::RolledBack));
+            return rolled_back(local, slot, caller).await;
         }
     };
-    caller.tell(match local.complete_alone(slot, fence, &sealed).await {
-        Ok(()) => Ok(execution.executed(reply, true)),
-        Err(error) if error.kind() == ErrorKind::OutcomeUnknown => Err(RunError::Unknown),
-        Err(_) => Err(RunError::RolledBack),
-    });
-}
-
-async fn roll_back(local: &dyn LocalStore, slot: Slot) {
-    // It is gone in any case: nothing of it was committed.
-    if let Err(error) = local.rollback(slot).await {
-        tracing::debug!(error = %error, "rollback failed");
+    let completing = local.complete_alone(&mut slot, fence, &sealed);
+    if let Err(error) = bounded(Verb::Complete, execution.write_limit(), completing).await {
+        tracing::warn!(error = %error, "the reply was not stored");
+        return rolled_back(local, slot, caller).await;
+    }
+    let committing = bounded(Verb::Commit, execution.commit_limit(), local.commit(slot));
+    let verdict = match committing.await {
+        Ok(()) => Verdict::Committed,
+        Err(error) if error.kind() != ErrorKind::OutcomeUnknown => Verdict::NotCommitted,
+        Err(_) => ask_record(execution, fence, None).await,
+    };
+    match verdict {
+        Verdict::Committed => caller.tell(Ok(execution.executed(answer.reply, true))),
+        Verdict::NotCommitted => caller.tell(Err(RunError::RolledBack)),
+        Verdict::TakenOver => lost(execution, fence, caller).await,
+        Verdict::Unknown => caller.tell(Err(RunError::Unknown)),
     }
 }
 
-impl Execution {
-    /// What became of the transaction, once no commit is under way any more.
-    async fn take_phase(&self) -> Phase {
-        let mut open = self.inner.local_open.subscribe();
-        while self.lock_local().is_open() {
-            let _ = open.wait_for(|open| !*open).await;
-        }
-        std::mem::replace(&mut self.lock_local().phase, Phase::Ended)
+async fn rolled_back(local: &dyn LocalStore, slot: Slot, caller: &mut Caller) {
+    roll_back(local, slot).await;
+    caller.tell(Err(RunError::RolledBack));
+}
+
+async fn roll_back(local: &dyn LocalStore, slot: Slot) {
+    const LIMIT: Duration = MIN_BOUND;
+    // It is gone in any case: nothing of it was committed.
+    if let Err(error) = bounded(Verb::Rollback, LIMIT, local.rollback(slot)).await {
+        tracing::debug!(error = %error, "rollback failed");
     }
 }

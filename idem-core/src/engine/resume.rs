@@ -17,7 +17,8 @@ impl Engine {
     /// is not started (R2).
     ///
     /// # Errors
-    /// [`RunError::NothingToResume`] when it never began, or has changed since it was listed;
+    /// [`RunError::NothingToResume`] when it never began, or is another one since it was listed;
+    /// [`RunError::InProgress`] when somebody was faster;
     /// [`RunError::Held`] when the operation's policy forbids it: held, too many attempts, or too
     /// old; [`RunError::NotResumable`] when no handler or no input is there; and those of
     /// [`run`](Self::run).
@@ -63,6 +64,8 @@ impl Engine {
                 // out the holder.
                 younger_than: operation.resumable_until(),
             },
+            // Whoever runs it now answers to its own caller.
+            patience: None,
         };
         let handler = Arc::clone(handler);
         let handler: BoxHandler = Box::new(move |execution| {

@@ -1,25 +1,26 @@
 //! One execution from claim to reply. It runs in a task of its own, whoever goes away (R12).
 
-use std::any::Any;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::sync::{oneshot, watch};
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use tracing::Instrument;
 
-use crate::claim::{Acquired, Claimed, Lapsed, Replay};
+use crate::claim::{Acquired, Claimed, Lapsed, Replay, Takeover};
 use crate::downstream::Derivation;
-use crate::engine::claiming::{Asked, ClaimFailure, claim};
+use crate::engine::claiming::{Answered, Asked, ClaimFailure, Outright, claim};
 use crate::engine::execution::{Execution, Inner};
 use crate::engine::failure::{Failure, FailureKind};
-use crate::engine::lease::{LeaseState, beat};
-use crate::engine::local::{LocalState, Phase};
-use crate::engine::outcome::{Answer, How, Outcome, RunError};
-use crate::engine::settle;
+use crate::engine::lease::{LeaseState, MIN_BOUND, beat};
+use crate::engine::local_state::Local;
+use crate::engine::outcome::{How, Outcome, RunError};
+use crate::engine::settle::{give_up, settle};
 use crate::engine::steps::Standing;
+use crate::engine::supervise::{AbortOnDrop, Ended, supervise};
 use crate::engine::{BoxHandler, Engine};
+use crate::error::ErrorKind;
 use crate::fingerprint::Fingerprint;
 use crate::input::Input;
 use crate::operation::{Begun, StoreDown};
@@ -52,9 +53,13 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) async fn go(self, mut caller: Caller) {
-        match claim(self.engine.store(), &self.asked).await {
-            Ok((Claimed::Acquired(acquired), sent)) => self.execute(acquired, sent, caller).await,
-            Ok((claimed, _)) => caller.tell(self.engine.answer_claim(&self.asked, claimed)),
+        match claim(&Outright(self.engine.store()), &self.asked).await {
+            Ok(Answered { claimed: Claimed::Acquired(acquired), sent, .. }) => {
+                self.execute(acquired, sent, caller).await;
+            }
+            Ok(answered) => {
+                caller.tell(self.engine.answer_claim(&self.asked, answered.claimed));
+            }
             Err(failure) => self.without_store(failure, caller).await,
         }
     }
@@ -71,7 +76,7 @@ impl Run {
             Ok(execution) => execution,
             Err(error) => {
                 // Nothing runs on what cannot be read; others may look at it at once.
-                let _ = self.engine.store().renew(&fence, Duration::ZERO).await;
+                give_up(self.engine.store(), &fence, MIN_BOUND).await;
                 return caller.tell(Err(error));
             }
         };
@@ -81,7 +86,8 @@ impl Run {
             attempt = fence.attempt,
             "executing"
         );
-        let heartbeat = AbortOnDrop(tokio::spawn(beat(execution.clone(), fence.clone())));
+        let beating = beat(execution.clone(), fence.clone()).in_current_span();
+        let heartbeat = AbortOnDrop(tokio::spawn(beating));
         let ended = if self.asked.operation.begun() == Begun::BeforeHandler {
             match execution.begin().await {
                 Ok(()) => supervise(&execution, self.handler).await,
@@ -90,14 +96,15 @@ impl Run {
         } else {
             supervise(&execution, self.handler).await
         };
-        settle::settle(&execution, &fence, ended, &mut caller).await;
+        settle(&execution, &fence, ended, &mut caller).await;
         drop(heartbeat);
     }
 
     /// The store is down (R18).
     async fn without_store(self, failure: ClaimFailure, mut caller: Caller) {
         let open = self.asked.operation.store_down() == StoreDown::RunWithoutProtection;
-        let never_left = !failure.may_be_applied && failure.error.kind().is_transient();
+        // A store that is full has answered: it is there, and says no.
+        let never_left = !failure.may_be_applied && failure.error.kind() == ErrorKind::NotApplied;
         if !(open && never_left) {
             return caller.tell(Err(RunError::Store(failure.error)));
         }
@@ -112,6 +119,7 @@ impl Run {
             Ended::Failed(Failure { kind: FailureKind::Rejected(reply) }) => Ok(reply),
             _ => Err(RunError::Unknown),
         };
+        execution.inner.local.end(Duration::ZERO).await;
         caller.tell(result.map(|reply| Outcome {
             reply,
             how: How::Unprotected,
@@ -125,7 +133,16 @@ impl Run {
 impl Engine {
     /// What a caller is told that did not win the claim.
     pub(super) fn answer_claim(&self, asked: &Asked, claimed: Claimed) -> RunResult {
+        let listed = match asked.takeover {
+            Takeover::Only { attempt, .. } => Some(attempt),
+            _ => None,
+        };
         match claimed {
+            // What was listed is another attempt by now, or another request has the key.
+            Claimed::Lapsed(Lapsed { attempt, .. }) if listed.is_some_and(|at| at != attempt) => {
+                Err(RunError::NothingToResume)
+            }
+            Claimed::Mismatch { .. } if listed.is_some() => Err(RunError::NothingToResume),
             Claimed::Completed(replay) => self.replay(asked, &replay),
             Claimed::InProgress { remaining } => {
                 Err(RunError::InProgress { retry_after: remaining })
@@ -198,10 +215,9 @@ impl Engine {
                 age_at_start: acquired.age,
                 started: sent,
                 lease,
-                standing: Arc::new(tokio::sync::Mutex::new(standing)),
+                standing: tokio::sync::Mutex::new(standing),
                 asked_downstream: AtomicBool::new(false),
-                local: Mutex::new(LocalState::new(Phase::Idle)),
-                local_open: watch::Sender::new(false),
+                local: Local::new(asked.operation.local_form()),
             }),
         })
     }
@@ -222,92 +238,13 @@ impl Engine {
                 age_at_start: Duration::ZERO,
                 started: now,
                 lease: LeaseState::held_until(now),
-                standing: Arc::new(tokio::sync::Mutex::new(Standing {
+                standing: tokio::sync::Mutex::new(Standing {
                     number: 0,
                     progress: Progress::begun(),
-                })),
+                }),
                 asked_downstream: AtomicBool::new(false),
-                local: Mutex::new(LocalState::new(Phase::Idle)),
-                local_open: watch::Sender::new(false),
+                local: Local::new(asked.operation.local_form()),
             }),
         }
     }
-}
-
-/// How a handler ended.
-pub(super) enum Ended {
-    /// It never started: "begun" could not be written.
-    NotStarted(Failure),
-    /// With an answer.
-    Answered(Answer),
-    /// With a failure.
-    Failed(Failure),
-    /// It panicked.
-    Panicked,
-    /// Its transaction was open for too long, and it was dropped.
-    TransactionTooLong,
-}
-
-/// Runs the handler in a task of its own, and drops it when its transaction is open for too long.
-pub(super) async fn supervise(execution: &Execution, handler: BoxHandler) -> Ended {
-    let mut task = tokio::spawn(tracing::Instrument::in_current_span(handler(execution.clone())));
-    let joined = tokio::select! {
-        joined = &mut task => joined,
-        () = transaction_over_limit(execution) => {
-            task.abort();
-            let joined = (&mut task).await;
-            if joined.is_err() {
-                return Ended::TransactionTooLong;
-            }
-            joined
-        }
-    };
-    match joined {
-        Ok(Ok(answer)) => Ended::Answered(answer),
-        Ok(Err(failure)) => Ended::Failed(failure),
-        Err(error) => {
-            tracing::error!(
-                key_hash = %execution.key_hash(),
-                reason = panic_text(error),
-                "the handler panicked"
-            );
-            Ended::Panicked
-        }
-    }
-}
-
-async fn transaction_over_limit(execution: &Execution) {
-    let limit = execution.inner.operation.transaction_limit();
-    let mut open = execution.inner.local_open.subscribe();
-    loop {
-        // The sender lives as long as the execution.
-        let _ = open.wait_for(|open| *open).await;
-        if timeout(limit, open.wait_for(|open| !*open)).await.is_err() {
-            return;
-        }
-    }
-}
-
-fn panic_text(error: tokio::task::JoinError) -> &'static str {
-    // The text itself may hold a secret; the panic hook has shown it where it may be shown.
-    match error.try_into_panic() {
-        Ok(panic) if (*panic).is::<&'static str>() || panic.is::<String>() => "with a message",
-        Ok(_) => "with a value",
-        Err(_) => "cancelled",
-    }
-}
-
-/// Ends a task with its owner.
-pub(super) struct AbortOnDrop(JoinHandle<()>);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-/// For the one-commit form: the same execution, with the transaction that holds its claim.
-pub(super) fn put_slot(execution: &Execution, slot: Box<dyn Any + Send>) {
-    execution.lock_local().phase = Phase::Slot(slot);
-    execution.inner.local_open.send_replace(true);
 }

@@ -1,19 +1,19 @@
 //! Recovery points: what an execution has done, so that a resumed one does not do it again.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use crate::codec::Sealed;
 use crate::downstream::DownstreamKey;
 use crate::engine::backoff::Backoff;
 use crate::engine::execution::{Execution, failure_of_store};
 use crate::engine::failure::{Failure, Misuse};
-use crate::error::{ErrorKind, StoreError};
+use crate::engine::lease::bounded;
+use crate::error::{StoreError, Verb};
 use crate::operation::Begun;
 use crate::progress::{Progress, ProgressError};
 use crate::record::Recovery;
@@ -66,15 +66,10 @@ impl Execution {
         F: FnOnce(DownstreamKey) -> Fut,
         Fut: Future<Output = Result<T, E>>,
     {
-        let stored = self.inner.standing.lock().await.progress.step(name).cloned();
-        let generation = stored.as_ref().map_or(0, |step| step.generation());
-        if let Some(result) = stored.as_ref().and_then(|step| step.result()) {
-            return Ok(serde_json::from_slice(result)?);
+        if let Some(done) = self.done(name).await? {
+            return Ok(done);
         }
-        self.refuse_in_transaction()?;
-        self.inner.asked_downstream.store(true, Ordering::SeqCst);
-        self.begin().await?;
-        let key = self.derive(name, generation)?;
+        let (key, generation) = self.key_to_act(name).await?;
         let result = effect(key).await.map_err(Into::into)?;
         let bytes = serde_json::to_vec(&result)?;
         let name = name.to_owned();
@@ -98,15 +93,38 @@ impl Execution {
         self.begin().await?;
         let name = name.to_owned();
         self.checkpoint(move |progress| {
-            let next = progress.step(&name).map_or(0, |step| step.generation()) + 1;
-            progress.with_generation(&name, next)
+            let stands = progress.step(&name).map_or(0, |step| step.generation());
+            // At the end of the numbers it stays, and the next call repeats the last key.
+            progress.with_generation(&name, stands.saturating_add(1))
         })
         .await
     }
 
-    pub(super) async fn generation(&self, step: &str) -> u32 {
+    /// The stored result of a step, where an earlier attempt, or
+    /// [`commit_step`](crate::engine::Transaction::commit_step), stored one.
+    ///
+    /// # Errors
+    /// A [`Failure`] when it is not JSON of that shape: the step is done, but not as this build
+    /// knows it.
+    ///
+    /// # Cancel safety
+    /// It can be dropped and called again.
+    pub async fn done<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Failure> {
         let standing = self.inner.standing.lock().await;
-        standing.progress.step(step).map_or(0, |step| step.generation())
+        let result = standing.progress.step(name).and_then(|step| step.result());
+        Ok(result.map(|result| serde_json::from_slice(result)).transpose()?)
+    }
+
+    /// The key for a call that is about to be made, and its generation.
+    pub(super) async fn key_to_act(&self, step: &str) -> Result<(DownstreamKey, u32), Failure> {
+        self.refuse_in_transaction()?;
+        self.inner.asked_downstream.store(true, Ordering::SeqCst);
+        self.begin().await?;
+        // Marking may have taken a while: what allows the call is asked for right before it.
+        self.may_go_on().await?;
+        let standing = self.inner.standing.lock().await;
+        let generation = standing.progress.step(step).map_or(0, |step| step.generation());
+        Ok((self.derive(step, generation)?, generation))
     }
 
     /// Writes "begun" where the operation marks it and nothing stands yet.
@@ -114,38 +132,39 @@ impl Execution {
         if self.inner.operation.begun() == Begun::Unmarked {
             return Ok(());
         }
-        let standing = Arc::clone(&self.inner.standing).lock_owned().await;
-        if standing.has_begun() {
+        if self.inner.standing.lock().await.has_begun() {
             return Ok(());
         }
         self.refuse_in_transaction()?;
-        self.write(standing, Progress::begun()).await
+        self.write(|standing| Ok(if standing.has_begun() { None } else { Some(Progress::begun()) }))
+            .await
     }
 
     async fn checkpoint(
         &self,
-        change: impl FnOnce(&Progress) -> Result<Progress, ProgressError>,
+        change: impl FnOnce(&Progress) -> Result<Progress, ProgressError> + Send + 'static,
     ) -> Result<(), Failure> {
-        let standing = Arc::clone(&self.inner.standing).lock_owned().await;
-        let next = change(&standing.progress)?;
-        self.write(standing, next).await
+        self.write(|standing| change(&standing.progress).map(Some)).await
     }
 
     /// Writes the next recovery point in a task of its own: a handler that is dropped half-way
     /// must not leave a number written that this execution does not know of.
-    async fn write(
-        &self,
-        mut standing: OwnedMutexGuard<Standing>,
-        progress: Progress,
-    ) -> Result<(), Failure> {
-        let recovery = self.next_recovery(&standing, &progress)?;
+    async fn write<F>(&self, next: F) -> Result<(), Failure>
+    where
+        F: FnOnce(&Standing) -> Result<Option<Progress>, ProgressError> + Send + 'static,
+    {
         let execution = self.clone();
-        let written = tokio::spawn(async move {
-            execution.write_until_known(&recovery).await?;
+        let writing = async move {
+            // The row first: a transaction has it while it looks at what stands.
+            let _row = execution.inner.lease.row_shared().await;
+            let mut standing = execution.inner.standing.lock().await;
+            let Some(progress) = next(&standing)? else { return Ok(()) };
+            let recovery = execution.next_recovery(&standing, &progress)?;
+            execution.write_until_known(&recovery).await.map_err(failure_of_store)?;
             *standing = Standing { number: recovery.number, progress };
-            Ok::<_, StoreError>(())
-        });
-        written.await?.map_err(failure_of_store)
+            Ok(())
+        };
+        tokio::spawn(writing.in_current_span()).await?
     }
 
     pub(super) fn next_recovery(
@@ -156,27 +175,29 @@ impl Execution {
         let inner = &self.inner;
         let payload: Sealed =
             inner.engine.codec().encode_progress(progress, &inner.scope, &inner.key)?;
-        Ok(Recovery { number: standing.number + 1, payload })
+        let number = standing.number.checked_add(1).ok_or(ProgressError::TooManySteps)?;
+        Ok(Recovery { number, payload })
     }
 
     /// Repeats the write, which is harmless (R5), while the lease runs.
     async fn write_until_known(&self, recovery: &Recovery) -> Result<(), StoreError> {
         let inner = &self.inner;
         let Some(fence) = &inner.fence else { unreachable!("only a claim has recovery points") };
-        let mut backoff = Backoff::until(inner.lease.until());
+        let mut backoff = Backoff::default();
         loop {
             let sent = Instant::now();
             let lease = inner.operation.lease();
-            match inner.engine.store().checkpoint(fence, recovery, lease).await {
+            let writing = inner.engine.store().checkpoint(fence, recovery, lease);
+            match bounded(Verb::Checkpoint, self.write_limit(), writing).await {
                 Ok(lease) => {
                     inner.lease.extend(sent, lease.remaining);
                     return Ok(());
                 }
                 Err(error) => {
-                    if error.kind() == ErrorKind::FenceLost {
-                        inner.lease.mark_lost();
-                    }
-                    if !error.kind().is_transient() || !backoff.wait().await {
+                    inner.lease.note(&error);
+                    // Heartbeats go on meanwhile, so the end of the lease moves.
+                    let end = inner.lease.until();
+                    if !error.kind().is_transient() || !backoff.wait_until(end).await {
                         return Err(error);
                     }
                 }
@@ -185,6 +206,6 @@ impl Execution {
     }
 
     pub(super) fn refuse_in_transaction(&self) -> Result<(), Failure> {
-        if self.lock_local().is_open() { Err(Misuse::TransactionOpen.into()) } else { Ok(()) }
+        if self.inner.local.is_open() { Err(Misuse::TransactionOpen.into()) } else { Ok(()) }
     }
 }
