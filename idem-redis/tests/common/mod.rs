@@ -4,6 +4,7 @@
 
 pub(crate) mod cluster;
 pub(crate) mod cutter;
+pub(crate) mod fixture;
 pub(crate) mod load;
 pub(crate) mod server;
 
@@ -31,8 +32,12 @@ pub(crate) fn variable(name: &str) -> String {
 
 /// Settings with a namespace that no other test uses.
 pub(crate) fn fresh() -> RedisStoreBuilder {
+    RedisStore::builder().namespace(fresh_namespace())
+}
+
+pub(crate) fn fresh_namespace() -> String {
     let id: String = Owner::random().as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-    RedisStore::builder().namespace(format!("test-{id}"))
+    format!("test-{id}")
 }
 
 pub(crate) fn scope() -> Scope {
