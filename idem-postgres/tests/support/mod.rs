@@ -14,6 +14,7 @@ use idem_core::store::Store;
 use idem_postgres::sqlx::{self, AssertSqlSafe, Connection, Executor, PgConnection, PgPool};
 use idem_postgres::{PostgresStore, PostgresStoreBuilder};
 
+pub(crate) mod fixture;
 pub(crate) mod own_server;
 pub(crate) mod place;
 pub(crate) mod random;

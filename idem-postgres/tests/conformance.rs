@@ -1,0 +1,12 @@
+//! The testkit's suite on Postgres 15, on a clock that the cases set.
+
+mod support;
+
+use std::process::ExitCode;
+
+use support::Server;
+use support::fixture::{Judge, suite};
+
+fn main() -> ExitCode {
+    suite("postgres-15", Server::Postgres, Judge::Test)
+}

@@ -1,0 +1,136 @@
+//! A fresh database for each case of the testkit's suite.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use idem_core::async_trait;
+use idem_postgres::PostgresStore;
+use idem_postgres::sqlx::{self, PgConnection};
+use idem_testkit::capability::{Capabilities, Capability};
+use idem_testkit::conformance::Conformance;
+use idem_testkit::effects::Effects;
+use idem_testkit::faults::proxy::Proxy;
+use idem_testkit::fixture::{Connected, Fixture, SetupError, SteppedClock};
+
+use super::{Place, Server, run};
+
+/// Whose time judges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Judge {
+    /// The server's, as in production.
+    Server,
+    /// One that the test sets, by the same statements.
+    Test,
+}
+
+/// Runs the suite.
+pub(crate) fn suite(name: &str, server: Server, judge: Judge) -> ExitCode {
+    let pooled = server == Server::PgBouncer;
+    Conformance::new(name, capabilities(judge), move || open(server, judge))
+        .attaching(move |url| async move { connect(&url, pooled).await })
+        .main()
+}
+
+fn capabilities(judge: Judge) -> Capabilities {
+    let offered = Capabilities::none()
+        .with(Capability::Isolated)
+        .with(Capability::Admin)
+        .with(Capability::Transactions)
+        .with(Capability::IndependentRecords)
+        .with(Capability::NetworkFaults)
+        .with(Capability::Processes)
+        .without(Capability::Restart, "other cases use the same server; tests/crash.rs kills one");
+    match judge {
+        Judge::Test => offered.with(Capability::SteppedClock),
+        Judge::Server => offered.without(Capability::SteppedClock, "the server's clock judges"),
+    }
+}
+
+async fn open(server: Server, judge: Judge) -> Result<Fresh, SetupError> {
+    let place = match judge {
+        Judge::Server => Place::new(server).await,
+        Judge::Test => Place::stepped(server).await,
+    };
+    run(&mut place.plain().await, "CREATE TABLE public.effects (marker text NOT NULL)").await;
+    Ok(Fresh { place: Arc::new(place), judge })
+}
+
+async fn connect(url: &str, pooled: bool) -> Result<Connected, SetupError> {
+    let builder = PostgresStore::builder().behind_transaction_pooler(pooled);
+    // A call that gets no answer is given up while the case still waits for it.
+    let store = builder.call_limit(Duration::from_secs(3)).connect(url).await?;
+    Ok(Connected::admin(store.clone()).with_transactions(store, Rows))
+}
+
+struct Fresh {
+    place: Arc<Place>,
+    judge: Judge,
+}
+
+impl Fresh {
+    fn pooled(&self) -> bool {
+        self.place.server == Server::PgBouncer
+    }
+}
+
+#[async_trait]
+impl Fixture for Fresh {
+    async fn connect(&self) -> Result<Connected, SetupError> {
+        connect(&self.place.url(), self.pooled()).await
+    }
+
+    fn clock(&self) -> Option<Arc<dyn SteppedClock>> {
+        (self.judge == Judge::Test).then(|| self.place.clone() as Arc<dyn SteppedClock>)
+    }
+
+    async fn connect_through_proxy(&self) -> Result<(Connected, Proxy), SetupError> {
+        let proxy = Proxy::to(self.place.address()).await?;
+        let connected = connect(&self.place.url_at(proxy.address()), self.pooled()).await?;
+        Ok((connected, proxy))
+    }
+
+    fn address(&self) -> Option<String> {
+        Some(self.place.url())
+    }
+}
+
+#[async_trait]
+impl SteppedClock for Place {
+    async fn advance(&self, by: Duration) -> Result<(), SetupError> {
+        self.move_clock(i64::try_from(by.as_micros())?).await;
+        Ok(())
+    }
+
+    async fn step_back(&self, by: Duration) -> Result<(), SetupError> {
+        self.move_clock(-i64::try_from(by.as_micros())?).await;
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Place({:?}, {})", self.server, self.database)
+    }
+}
+
+/// The rows of the case's own.
+struct Rows;
+
+#[async_trait]
+impl Effects<PostgresStore> for Rows {
+    async fn insert(&self, connection: &mut PgConnection, marker: &str) -> Result<(), SetupError> {
+        let insert = sqlx::query("INSERT INTO public.effects VALUES ($1)").bind(marker);
+        insert.persistent(false).execute(connection).await?;
+        Ok(())
+    }
+
+    async fn count(&self, store: &PostgresStore, marker: &str) -> Result<u64, SetupError> {
+        let mut connection = store.pool().begin().await?;
+        let count = "SELECT count(*) FROM public.effects WHERE marker = $1";
+        let count = sqlx::query_scalar::<_, i64>(count).bind(marker).persistent(false);
+        let count = count.fetch_one(&mut *connection).await?;
+        connection.rollback().await?;
+        Ok(u64::try_from(count)?)
+    }
+}
