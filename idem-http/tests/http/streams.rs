@@ -20,6 +20,9 @@ use crate::support::gate::PATIENCE;
 use crate::support::world::Effects;
 use crate::support::{World, post, send};
 
+/// Longer than a test waits for anything.
+const NEVER: Duration = Duration::from_secs(3_600);
+
 fn request() -> Request<Body> {
     post("/charges", "k").body(Body::from("100")).unwrap()
 }
@@ -88,7 +91,7 @@ async fn no_body_is_ever_kept_in_part() {
 #[tokio::test]
 async fn an_endless_event_stream_starts_at_once_and_takes_the_key() {
     let world = World::new();
-    let app = app(world.layer(), &world.effects, || {
+    let app = app(world.layer().stream_after(NEVER), &world.effects, || {
         let headers = [("content-type", "Text/Event-Stream; charset=utf-8")];
         (headers, chunks(&["data: 1\n\n"], stream::pending())).into_response()
     });
@@ -106,7 +109,7 @@ async fn an_endless_event_stream_starts_at_once_and_takes_the_key() {
 #[tokio::test]
 async fn a_stream_that_is_marked_starts_at_once_too() {
     let world = World::new();
-    let app = app(world.layer(), &world.effects, || {
+    let app = app(world.layer().stream_after(NEVER), &world.effects, || {
         let body = chunks(&["row 1\n"], stream::pending());
         (StatusCode::ACCEPTED, Disposition::Stream, body).into_response()
     });
