@@ -66,10 +66,14 @@ impl Charging {
                 Ok::<_, NetworkError>(answer)
             })
             .await?;
-        match settled {
-            Settled::Charged { id, created } => Ok(reply::charged(&id, created, &request)?),
-            Settled::Declined { id } => Ok(reply::declined(&id)),
-        }
+        let reply = match settled {
+            Settled::Charged { id, created } => reply::charged(&id, created, &request)?,
+            Settled::Declined { id } => reply::declined(&id),
+        };
+        // Here and not in the store: the engine waits only so long for a store, and a test may
+        // take its time.
+        self.failpoints.reach(Point::BeforeComplete).await;
+        Ok(reply)
     }
 
     async fn call(

@@ -1,4 +1,4 @@
-//! A store with failpoints around the write that completes a record.
+//! A store with a failpoint right after the write that completes a record.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,7 +48,6 @@ impl Store for FailingStore {
     }
 
     async fn complete(&self, fence: &Fence, reply: &Sealed) -> Result<(), StoreError> {
-        self.failpoints.reach(Point::BeforeComplete).await;
         let written = self.inner.complete(fence, reply).await;
         report_refusal("a reply", fence, &written);
         if written.is_ok() {

@@ -20,7 +20,7 @@ pub enum Point {
     BeforeCall,
     /// The card network has answered; nothing of its answer is stored yet.
     AfterCall,
-    /// The answer is stored as a recovery point; the reply is not.
+    /// The answer is stored as a recovery point; the reply is made, and nobody was given it.
     BeforeComplete,
     /// The reply is stored; the client was not answered yet.
     AfterComplete,

@@ -61,8 +61,7 @@ fn killed_after_complete() {
 fn paused_in(window: &Window, calls: u64, refused: Option<&str>) {
     let bench = Bench::new();
     let file = bench.path("reached");
-    let failpoint = format!("{}=wait:{}", window.point, file.display());
-    // Long enough to be stopped before the engine gives up waiting for the store.
+    let failpoint = format!("{}=wait:{}:once", window.point, file.display());
     let mut old = bench.serve(&["--lease", "2s", "--failpoint", &failpoint]);
     let new = bench.serve(&["--lease", "2s"]);
     let first = start(old.address, &charge("k", 1999));

@@ -51,16 +51,7 @@ fn unavailable_after_the_charge_delays_the_reply_and_marks_it() {
     assert_eq!(first.text("idempotency-stored").as_deref(), Some("false"));
     assert_eq!(answer(server.address, &Bench::listing()).status, 200);
     execute(&mut blocker, "ROLLBACK");
-    // Each further try to store it comes to the failpoint again.
-    let mut replay = None;
-    wait_until("the reply is stored", || {
-        let _ = fs::remove_file(&file);
-        let answer = answer(server.address, &charge("k", 1999));
-        let is_stored = answer.status == 201;
-        replay = Some(answer);
-        is_stored
-    });
-    let replay = replay.unwrap();
+    let replay = retried(server.address, &charge("k", 1999));
     assert!(is_replay(&replay));
     assert_eq!(replay.body, first.body);
     assert_eq!(bench.completed_attempt("k"), 1);
