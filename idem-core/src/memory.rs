@@ -1,6 +1,8 @@
 //! A store in memory: for tests, for one process, and as the rules' plainest reading.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -34,12 +36,11 @@ pub const DEFAULT_CAPACITY: usize = 1_000_000;
 /// assert!(!store.sweep(100).await?.more);
 /// # Ok::<_, idem_core::error::StoreError>(()) }).unwrap();
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct MemoryStore {
     shared: Arc<Shared>,
 }
 
-#[derive(Debug)]
 struct Shared {
     clock: Arc<dyn Clock>,
     capacity: usize,
@@ -113,6 +114,15 @@ impl Default for MemoryStore {
     }
 }
 
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore")
+            .field("records", &self.lock().len())
+            .field("capacity", &self.shared.capacity)
+            .finish_non_exhaustive()
+    }
+}
+
 #[async_trait]
 impl Store for MemoryStore {
     async fn claim(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
@@ -162,24 +172,23 @@ impl Store for MemoryStore {
         let limit = size(limit);
         let records = self.lock();
         let now = self.shared.clock.now();
-        let mut positions: Vec<(LapsedPosition, &Record)> = records
+        let mut lapsed: Vec<(Timestamp, &Record)> = records
             .values()
             .filter(|record| transition::is_lapsed(record, now))
-            .filter_map(|record| {
-                let position = LapsedPosition::of(&Observed { record: record.clone(), now })?;
-                Some((position, record))
+            .filter_map(|record| Some((lease_end(record)?, record)))
+            .filter(|(end, record)| {
+                after.as_ref().is_none_or(|after| is_after(*end, record, after))
             })
-            .filter(|(position, _)| after.as_ref().is_none_or(|after| position > after))
             .collect();
-        positions.sort_by(|(a, _), (b, _)| a.cmp(b));
-        let more = positions.len() > limit;
-        positions.truncate(limit);
-        let next = positions.last().filter(|_| more).map(|(position, _)| position.to_cursor());
-        let records = positions
+        lapsed.sort_unstable_by_key(|(end, record)| (*end, &record.scope, &record.key));
+        let more = lapsed.len() > limit;
+        let records: Vec<Observed> = lapsed
             .into_iter()
+            .take(limit)
             .map(|(_, record)| Observed { record: record.clone(), now })
             .collect();
-        Ok(Page { records, next })
+        let next = records.last().filter(|_| more).and_then(LapsedPosition::of);
+        Ok(Page { records, next: next.map(|position| position.to_cursor()) })
     }
 
     async fn sweep(&self, limit: u32) -> Result<Swept, StoreError> {
@@ -234,12 +243,16 @@ impl Admin for MemoryStore {
         let after = after.map(ListPosition::from_cursor).transpose()?;
         let records = self.lock();
         let now = self.shared.clock.now();
+        let start = match after {
+            Some(ListPosition { scope, key }) => Bound::Excluded((scope, key)),
+            None => Bound::Unbounded,
+        };
         let mut page: Vec<Observed> = records
-            .values()
+            .range((start, Bound::Unbounded))
+            .map(|(_, record)| record)
             .filter(|record| passes(record, filter, now))
-            .map(|record| Observed { record: record.clone(), now })
-            .filter(|seen| after.as_ref().is_none_or(|after| ListPosition::of(seen) > *after))
             .take(size(limit) + 1)
+            .map(|record| Observed { record: record.clone(), now })
             .collect();
         let more = page.len() > size(limit);
         page.truncate(size(limit));
@@ -275,6 +288,17 @@ impl Admin for MemoryStore {
 
 fn size(limit: u32) -> usize {
     page_size(limit) as usize
+}
+
+fn lease_end(record: &Record) -> Option<Timestamp> {
+    match record.state {
+        State::InProgress { locked_until, .. } => Some(locked_until),
+        State::Completed { .. } => None,
+    }
+}
+
+fn is_after(end: Timestamp, record: &Record, position: &LapsedPosition) -> bool {
+    (end, &record.scope, &record.key) > (position.locked_until, &position.scope, &position.key)
 }
 
 fn passes(record: &Record, filter: &Filter, now: Timestamp) -> bool {

@@ -77,6 +77,45 @@ impl Clock for SystemClock {
     }
 }
 
+/// A clock that follows the runtime's own time: a paused runtime, which moves its time on when
+/// nothing else is left to do, moves this on with it. For tests of what waits and retries.
+///
+/// ```
+/// use std::time::Duration;
+/// use idem_core::time::{Clock, RuntimeClock};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// let clock = RuntimeClock::new();
+/// let before = clock.now();
+/// tokio::time::sleep(Duration::from_millis(2)).await;
+/// assert!(clock.now().since(before) >= Duration::from_millis(2));
+/// # });
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct RuntimeClock(tokio::time::Instant);
+
+impl RuntimeClock {
+    /// A clock that starts at 2026-01-01T00:00:00Z.
+    pub fn new() -> Self {
+        Self(tokio::time::Instant::now())
+    }
+}
+
+impl Default for RuntimeClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for RuntimeClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(START).after(self.0.elapsed())
+    }
+}
+
+/// 2026-01-01T00:00:00Z.
+const START: i64 = 1_767_225_600_000_000;
+
 /// A clock that stands still until a test moves it.
 ///
 /// ```
@@ -94,7 +133,7 @@ pub struct ManualClock(AtomicI64);
 impl ManualClock {
     /// A clock that stands at 2026-01-01T00:00:00Z.
     pub fn new() -> Self {
-        Self(AtomicI64::new(1_767_225_600_000_000))
+        Self(AtomicI64::new(START))
     }
 
     /// Moves the clock on.

@@ -20,22 +20,11 @@ use idem_core::operation::{Operation, OperationBuilder};
 use idem_core::record::{Observed, State};
 use idem_core::reply::Reply;
 use idem_core::store::Store;
-use idem_core::time::{Clock, Timestamp};
-use tokio::time::Instant;
+use idem_core::time::RuntimeClock;
 
 use faulty::FaultyStore;
 
 const LEASE: Duration = Duration::from_secs(30);
-
-/// The runtime's own time, which a paused runtime moves on by itself.
-#[derive(Debug)]
-struct RuntimeClock(Instant);
-
-impl Clock for RuntimeClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_unix_micros(1_800_000_000_000_000).after(self.0.elapsed())
-    }
-}
 
 /// One engine on one faulty store, one operation, and a count of handler runs.
 #[derive(Clone)]
@@ -56,8 +45,7 @@ impl World {
         engine: impl FnOnce(EngineBuilder, &Operation) -> EngineBuilder,
     ) -> Self {
         let operation = settings(Operation::builder("op").lease(LEASE)).build().unwrap();
-        let clock = RuntimeClock(Instant::now());
-        let store = FaultyStore::new(MemoryStore::with_clock(clock));
+        let store = FaultyStore::new(MemoryStore::with_clock(RuntimeClock::new()));
         let builder = Engine::builder(store.clone()).namespace("test").unwrap();
         let engine = engine(builder, &operation).build().unwrap();
         Self { store, engine, operation, runs: Arc::default() }
