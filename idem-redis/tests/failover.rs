@@ -17,7 +17,7 @@ use idem_redis::redis::Value;
 use idem_redis::{RedisStore, RedisStoreBuilder};
 
 const LEASE: Duration = Duration::from_secs(60);
-const PATIENCE: Duration = Duration::from_millis(1_000);
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A primary and its replicas, each behind a relay that can be closed: replication then stops.
 struct Group {

@@ -58,7 +58,6 @@ async fn until_gone(store: &RedisStore, scope: &Scope, key: &Key) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while time_to_live(store, scope, key).await != -2 {
         assert!(Instant::now() < deadline, "the server does not expire it");
-        assert!(store.get(scope, key).await.unwrap().is_none(), "its own time is over before");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
