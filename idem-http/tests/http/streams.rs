@@ -1,6 +1,8 @@
 //! Answers that are too large, too slow, or endless (cases 58, 59, 65).
 
 use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
@@ -10,6 +12,7 @@ use axum::routing::post as on_post;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use http::{Request, StatusCode};
+use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 use idem_core::operation::Operation;
 use idem_http::{Disposition, IdempotencyLayer, Scoped};
@@ -117,6 +120,36 @@ async fn a_stream_that_is_marked_starts_at_once_too() {
         timeout(PATIENCE, app.clone().oneshot(request())).await.expect("its head").unwrap();
     assert_eq!(response.status(), 202);
     not_kept(&app, &world, 202).await;
+}
+
+/// A body that says how long it is, and has not started yet.
+struct Announced;
+
+impl http_body::Body for Announced {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        Poll::Pending
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(1 << 40)
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_says_that_it_is_too_large_is_not_waited_for() {
+    let world = World::new();
+    let app = app(world.layer().stream_after(NEVER), &world.effects, || {
+        Body::new(Announced).into_response()
+    });
+    let answered = timeout(PATIENCE, app.clone().oneshot(request())).await.expect("its head");
+    assert_eq!(answered.unwrap().headers()["content-length"], (1_u64 << 40).to_string());
+    not_kept(&app, &world, 200).await;
 }
 
 #[tokio::test]
