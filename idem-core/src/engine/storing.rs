@@ -1,6 +1,6 @@
 //! Storing the reply, within bounds (R16, R17).
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::codec::{CodecError, CodecErrorKind, Sealed};
 use crate::engine::backoff::Backoff;
@@ -8,7 +8,7 @@ use crate::engine::execution::Execution;
 use crate::engine::lease::bounded;
 use crate::engine::outcome::{Answer, How, Outcome, RunError};
 use crate::engine::run::Caller;
-use crate::engine::winner::lost;
+use crate::engine::winner::{find_winner, lost};
 use crate::error::{ErrorKind, StoreError, Verb};
 use crate::operation::Unstored;
 use crate::record::Fence;
@@ -37,12 +37,19 @@ pub(super) async fn store_answer(
                 error = %error,
                 "the reply was not stored; the key stays held until its lease is over"
             );
-            caller.tell(execution.unstored(answer.reply));
+            // Who was paused past the lease may have been taken over without having heard of it.
+            match find_winner(execution, fence).await {
+                Some(Ok(winner)) if execution.inner.lease.has_run_out() => caller.tell(Ok(winner)),
+                _ => caller.tell(execution.unstored(answer.reply)),
+            }
         }
     }
 }
 
 /// Waits for the store's last word; when that takes too long it is `late` for the caller.
+///
+/// Once the lease has run out nothing unstored is delivered, and another execution may have taken
+/// over, whose reply is the answer: then the store has its say first, within the bound.
 pub(super) async fn in_time<T>(
     execution: &Execution,
     settling: impl Future<Output = T>,
@@ -53,6 +60,11 @@ pub(super) async fn in_time<T>(
         biased;
         settled = &mut settling => return settled,
         () = sleep_until(execution.latest_answer()) => {}
+    }
+    if execution.inner.lease.has_run_out()
+        && let Ok(settled) = timeout(execution.answer_limit(), &mut settling).await
+    {
+        return settled;
     }
     late();
     settling.await

@@ -75,6 +75,12 @@ async fn r16_heartbeats_end_at_the_longest_run() {
 /// execution may have taken over.
 #[tokio::test(start_paused = true)]
 async fn r16_a_holder_that_was_paused_past_its_lease_gets_the_winners_reply() {
+    for write_hangs in [false, true] {
+        paused_past_its_lease(write_hangs).await;
+    }
+}
+
+async fn paused_past_its_lease(write_hangs: bool) {
     let world = World::new(|builder| builder);
     let paused = world.clone();
     paused.store.fail(Verb::Renew, [Fault::Silence; 1_000]);
@@ -88,6 +94,10 @@ async fn r16_a_holder_that_was_paused_past_its_lease_gets_the_winners_reply() {
     });
     tokio::time::sleep(LEASE + Duration::from_secs(1)).await;
     assert_eq!(body(&world.answer("new").await.unwrap()), "new");
+    if write_hangs {
+        // It does not even hear that it was fenced out.
+        world.store.fail(Verb::Complete, [Fault::Silence; 100]);
+    }
     let outcome = old.await.unwrap().unwrap();
     assert_eq!((outcome.how, body(&outcome), outcome.attempt), (How::Replayed, "new", 2));
     assert_eq!(world.runs(), 2);
