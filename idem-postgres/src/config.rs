@@ -287,7 +287,7 @@ impl PostgresStoreBuilder {
         let options = options.application_name("idem").disable_statement_logging();
         self.check()?;
         let pool = |connections| {
-            session::guarded(PgPoolOptions::new())
+            session::tested(PgPoolOptions::new())
                 .max_connections(connections)
                 .acquire_timeout(self.acquire_limit)
                 .connect_lazy_with(options.clone())

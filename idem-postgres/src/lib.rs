@@ -55,5 +55,5 @@ pub use config::{DEFAULT_SCHEMA, DEFAULT_TABLE_PREFIX, Isolation, MAX_WAIT, Post
 pub use schema::SCHEMA_VERSION;
 pub use session::guarded;
 pub use sqlx;
-pub use store::PostgresStore;
+pub use store::{MAX_PAGE_BYTES, PostgresStore};
 pub use tx::PostgresTransaction;

@@ -43,7 +43,7 @@ async fn look(url: &str, records: u64) -> Vec<String> {
             run(&mut connection, &format!("SET plan_cache_mode = {mode}")).await;
             // What is written is taken back, so that the next plan finds the same table.
             run(&mut connection, "BEGIN").await;
-            let explain = format!("EXPLAIN (ANALYZE, BUFFERS) EXECUTE {name} ({arguments})");
+            let explain = format!("EXPLAIN (ANALYZE, BUFFERS, WAL) EXECUTE {name} ({arguments})");
             let plan = connection.fetch_all(sqlx::raw_sql(AssertSqlSafe(explain))).await.unwrap();
             run(&mut connection, "ROLLBACK").await;
             let plan: Vec<String> = plan.iter().map(|row| row.get(0)).collect();

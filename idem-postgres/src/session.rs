@@ -1,9 +1,11 @@
 //! A connection that is lent for one call, and what is done with it when the call is dropped.
 
+use std::time::Duration;
+
 use idem_core::error::{StoreError, Verb};
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgArguments, PgPoolOptions, PgRow};
-use sqlx::{Connection, Database, Executor, PgConnection, PgPool, Postgres, SqlStr};
+use sqlx::{Connection, Database, Executor, PgConnection, PgPool, Postgres, Row, SqlStr};
 use sqlx_core::transaction::TransactionManager;
 
 use crate::failure::{self, Fault, Stage};
@@ -91,37 +93,37 @@ pub(crate) async fn execute(
     connection.execute(sqlx::raw_sql(statements.clone())).await.map(|_| ())
 }
 
-/// Options for a pool that a store works on: a connection that has been idle for a while is
-/// tested before it is lent, one that was just used is not, and one that comes back inside a
-/// transaction is closed.
+/// How long a connection may have been idle and be lent without a test.
+const TESTED_AFTER: Duration = Duration::from_secs(1);
+
+/// Options for a pool that a store shares with other code: a connection that comes back inside a
+/// transaction is closed, and one that has been idle is tested before it is lent.
 ///
-/// For a pool that the service's own code uses too: with the driver of this release, a `begin`
-/// that is dropped while it runs gives back a connection with the transaction still open, and
-/// whatever the next caller writes there is not committed.
+/// With the driver of this release a `begin` that is dropped while it runs gives back a connection
+/// with the transaction still open, and whatever the next caller writes there is not committed.
+/// The test is one more round trip when a connection comes back.
 pub fn guarded(options: PgPoolOptions) -> PgPoolOptions {
-    options
-        .test_before_acquire(false)
-        .before_acquire(|connection, meta| {
-            Box::pin(async move {
-                if meta.idle_for >= TESTED_AFTER {
-                    connection.ping().await?;
-                }
-                Ok(true)
-            })
-        })
-        .after_release(|connection, _| Box::pin(is_outside_transaction(connection)))
+    tested(options).after_release(|connection, _| Box::pin(is_outside_transaction(connection)))
 }
 
-/// How long a connection may have been idle and be lent without a test.
-const TESTED_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
+/// Options for a pool that only this crate lends from: what was just used is lent without a test,
+/// which would be a round trip for each call.
+pub(crate) fn tested(options: PgPoolOptions) -> PgPoolOptions {
+    options.test_before_acquire(false).before_acquire(|connection, meta| {
+        Box::pin(async move {
+            if meta.idle_for >= TESTED_AFTER {
+                connection.ping().await?;
+            }
+            Ok(true)
+        })
+    })
+}
 
 /// Asks in one simple message, which is a transaction of its own if none is open: only then did
 /// the transaction begin with the statement.
 async fn is_outside_transaction(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
-    use sqlx::Row;
     let statement = "SELECT now() = statement_timestamp()";
-    let row = connection.fetch_one(sqlx::raw_sql(statement)).await;
-    match row {
+    match connection.fetch_one(sqlx::raw_sql(statement)).await {
         Ok(row) => row.try_get(0),
         // A transaction that failed refuses every statement.
         Err(sqlx::Error::Database(_)) => Ok(false),

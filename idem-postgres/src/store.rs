@@ -21,6 +21,10 @@ use crate::sql::{Statements, Tables};
 use crate::verbs::{Via, lapsed_page};
 use crate::{row, verbs};
 
+/// The most bytes of inputs, recovery points and replies in one page of `lapsed` or `list`. A page
+/// is cut there; it holds one record at least.
+pub const MAX_PAGE_BYTES: usize = 16 * 1024 * 1024;
+
 /// A store in a Postgres database. Clones share their connections.
 ///
 /// [`connect`](Self::connect) opens one, [`builder`](Self::builder) sets it up first.

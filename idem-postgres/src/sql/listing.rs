@@ -1,10 +1,7 @@
 //! Reading one record, pages, and what looks after many records. `$1` is the statement's name.
 
 use super::{CLOCK, Payloads, bound, columns};
-
-/// The most bytes of inputs, recovery points and replies in one page. A page is cut there, though
-/// it always holds one record.
-const MAX_PAGE_BYTES: u32 = 16 * 1024 * 1024;
+use crate::store::MAX_PAGE_BYTES;
 
 /// [`idem_core::transition::is_lapsed`].
 pub(super) const LAPSED: &str = "r.completed_at IS NULL AND r.locked_until <= b.now";
