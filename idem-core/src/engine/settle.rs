@@ -125,8 +125,8 @@ async fn reject(execution: &Execution, fence: &Fence, reply: Reply, caller: &mut
         return store_answer(execution, fence, reply.into(), caller).await;
     }
     let outcome = execution.rejected(reply.clone());
-    let released =
-        in_time(execution, release(execution, fence), || caller.tell(Ok(outcome.clone()))).await;
+    let late = async { caller.tell(Ok(outcome.clone())) };
+    let released = in_time(execution, release(execution, fence), late).await;
     match released {
         Ok(()) => caller.tell(Ok(outcome)),
         Err(error) if error.kind() == ErrorKind::Refused => {

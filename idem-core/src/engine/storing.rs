@@ -7,7 +7,7 @@ use crate::engine::backoff::Backoff;
 use crate::engine::execution::Execution;
 use crate::engine::lease::bounded;
 use crate::engine::outcome::{Answer, How, Outcome, RunError};
-use crate::engine::run::Caller;
+use crate::engine::run::{Caller, RunResult};
 use crate::engine::winner::{find_winner, lost};
 use crate::error::{ErrorKind, StoreError, Verb};
 use crate::operation::Unstored;
@@ -22,10 +22,8 @@ pub(super) async fn store_answer(
     caller: &mut Caller,
 ) {
     let storing = store(execution, fence, &answer);
-    let stored = in_time(execution, storing, || {
-        caller.tell(execution.unstored(answer.reply.clone()));
-    })
-    .await;
+    let late = async { caller.tell(unstored(execution, fence, answer.reply.clone()).await) };
+    let stored = in_time(execution, storing, late).await;
     match stored {
         Ok(()) => caller.tell(Ok(execution.executed(answer.reply, true))),
         Err(Unstorable::Store(error)) if error.kind() == ErrorKind::FenceLost => {
@@ -37,13 +35,20 @@ pub(super) async fn store_answer(
                 error = %error,
                 "the reply was not stored; the key stays held until its lease is over"
             );
-            // Who was paused past the lease may have been taken over without having heard of it.
-            match find_winner(execution, fence).await {
-                Some(Ok(winner)) if execution.inner.lease.has_run_out() => caller.tell(Ok(winner)),
-                _ => caller.tell(execution.unstored(answer.reply)),
-            }
+            caller.tell(unstored(execution, fence, answer.reply).await);
         }
     }
+}
+
+/// What a caller is told whose reply is not stored. Who was paused past the lease may have been
+/// taken over without having heard of it: then the winner's reply is the answer.
+async fn unstored(execution: &Execution, fence: &Fence, reply: Reply) -> RunResult {
+    if execution.inner.lease.has_run_out()
+        && let Some(Ok(winner)) = find_winner(execution, fence).await
+    {
+        return Ok(winner);
+    }
+    execution.unstored(reply)
 }
 
 /// Waits for the store's last word; when that takes too long it is `late` for the caller.
@@ -53,7 +58,7 @@ pub(super) async fn store_answer(
 pub(super) async fn in_time<T>(
     execution: &Execution,
     settling: impl Future<Output = T>,
-    late: impl FnOnce(),
+    late: impl Future<Output = ()>,
 ) -> T {
     tokio::pin!(settling);
     tokio::select! {
@@ -66,7 +71,7 @@ pub(super) async fn in_time<T>(
     {
         return settled;
     }
-    late();
+    late.await;
     settling.await
 }
 
