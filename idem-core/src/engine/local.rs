@@ -95,27 +95,33 @@ impl Execution {
         }
         self.inner.local.ask();
         match self.inner.operation.local_form() {
-            LocalForm::OneCommit => self.borrow_the_claims(store),
+            LocalForm::OneCommit => self.borrow_the_claims(store).await,
             LocalForm::ClaimFirst => self.open(store, &fence).await,
         }
     }
 
-    fn borrow_the_claims<S>(&self, store: &S) -> Result<Transaction<S>, Failure>
+    async fn borrow_the_claims<S>(&self, store: &S) -> Result<Transaction<S>, Failure>
     where
         S: TransactionalStore + Clone,
     {
-        let slot = self.inner.local.take()?;
-        match slot.downcast::<S::Transaction>() {
-            Ok(open) => {
-                let guard = OpenGuard { execution: self.clone(), _row: None };
-                let opened = Some(Opened { open: *open, guard });
-                Ok(Transaction { store: store.clone(), opened })
-            }
+        let (slot, used) = self.inner.local.take()?;
+        let open = match slot.downcast::<S::Transaction>() {
+            Ok(open) => *open,
             Err(slot) => {
                 self.inner.local.give_back(slot);
-                Err(Misuse::OtherStore.into())
+                return Err(Misuse::OtherStore.into());
             }
+        };
+        let guard = OpenGuard { execution: self.clone(), _row: None };
+        // From here on what is dropped gives the transaction back.
+        let mut transaction =
+            Transaction { store: store.clone(), opened: Some(Opened { open, guard }) };
+        if let (true, Some(opened)) = (used, &mut transaction.opened) {
+            // What the handler wrote before it gave the transaction back is taken back.
+            let undone = store.undo_to_savepoint_in(&mut opened.open).await;
+            undone.map_err(failure_before_commit)?;
         }
+        Ok(transaction)
     }
 
     async fn open<S>(&self, store: &S, fence: &Fence) -> Result<Transaction<S>, Failure>

@@ -41,6 +41,8 @@ struct State {
     asked: bool,
     /// A commit that is not the last was sent.
     stepped: bool,
+    /// The one-commit form: the handler had the transaction before.
+    used: bool,
     /// Since when the transaction is open and not yet committing.
     open_since: Option<Instant>,
 }
@@ -55,7 +57,13 @@ struct View {
 
 impl Local {
     pub(super) fn new(form: LocalForm) -> Self {
-        let state = State { phase: Phase::Idle, asked: false, stepped: false, open_since: None };
+        let state = State {
+            phase: Phase::Idle,
+            asked: false,
+            stepped: false,
+            used: false,
+            open_since: None,
+        };
         let view = watch::Sender::new(View { open_since: None, held: false, committing: false });
         Self { form, state: Mutex::new(state), view }
     }
@@ -100,10 +108,10 @@ impl Local {
         });
     }
 
-    /// The one-commit form: the handler takes the transaction.
-    pub(super) fn take(&self) -> Result<Slot, Misuse> {
+    /// The one-commit form: the handler takes the transaction; says whether it had it before.
+    pub(super) fn take(&self) -> Result<(Slot, bool), Misuse> {
         self.change(|state| match std::mem::replace(&mut state.phase, Phase::Open) {
-            Phase::Slot(slot) => Ok(slot),
+            Phase::Slot(slot) => Ok((slot, std::mem::replace(&mut state.used, true))),
             other => {
                 let open = matches!(other, Phase::Open | Phase::Committing);
                 state.phase = other;
