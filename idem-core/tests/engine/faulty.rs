@@ -24,6 +24,8 @@ pub(crate) enum Fault {
     Late(Duration),
     /// The request is lost, and nobody ever says so.
     Silence,
+    /// The store's code panics.
+    Panic,
 }
 
 #[derive(Clone)]
@@ -75,6 +77,7 @@ impl FaultyStore {
                 result
             }
             Some(Fault::Silence) => std::future::pending().await,
+            Some(Fault::Panic) => panic!("asked for by the test"),
         }
     }
 }

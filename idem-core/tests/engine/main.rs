@@ -2,10 +2,14 @@
 //! clock that follows the runtime's.
 
 mod claims;
+mod dropping;
 mod faulty;
 mod handlers;
+mod hanging;
 mod replies;
+mod resuming;
 mod running;
+mod shutting_down;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
