@@ -9,6 +9,8 @@ use idem_core::key::{Key, Scope};
 use idem_core::record::{OperationName, Owner, Recovery, Retention};
 use idem_core::time::MAX_DURATION;
 
+use crate::owned::OwnedClaim;
+
 /// A lease that no slowness of a test can outlast.
 pub(crate) const LONG: Duration = Duration::from_secs(60 * 60);
 
@@ -20,19 +22,7 @@ pub(crate) const ALWAYS: Takeover =
     Takeover::Below { attempts: u32::MAX, younger_than: MAX_DURATION };
 
 /// What a claim asks. Clones by another owner are another call.
-#[derive(Debug, Clone)]
-pub(crate) struct Ask {
-    pub(crate) scope: Scope,
-    pub(crate) key: Key,
-    pub(crate) owner: Owner,
-    pub(crate) operation: OperationName,
-    pub(crate) fingerprints: Fingerprints,
-    pub(crate) input: Option<Sealed>,
-    pub(crate) marks_begun: bool,
-    pub(crate) lease: Duration,
-    pub(crate) retention: Retention,
-    pub(crate) takeover: Takeover,
-}
+pub(crate) type Ask = OwnedClaim;
 
 impl Ask {
     pub(crate) fn new(scope: Scope, key: Key, owner: Owner) -> Self {
@@ -51,18 +41,7 @@ impl Ask {
     }
 
     pub(crate) fn claim(&self) -> Claim<'_> {
-        Claim::new(
-            &self.scope,
-            &self.key,
-            self.owner,
-            &self.operation,
-            &self.fingerprints,
-            self.lease,
-            self.retention,
-            self.takeover,
-        )
-        .with_input(self.input.as_ref())
-        .marking_begun(self.marks_begun)
+        self.borrow()
     }
 
     #[must_use]

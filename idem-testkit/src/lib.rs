@@ -24,6 +24,7 @@ mod harness;
 mod listing;
 pub mod memory;
 mod model;
+mod owned;
 mod peer;
 mod random;
 pub mod report;

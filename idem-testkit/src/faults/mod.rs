@@ -6,5 +6,7 @@
 //! - [`lossy`]: a store that loses, delays and repeats calls at the level of its verbs.
 //! - The clock that can be stepped is [`ManualClock`](idem_core::time::ManualClock).
 
+pub mod cancel;
+pub mod lossy;
 pub mod proxy;
 mod relay;
