@@ -225,3 +225,8 @@ impl Engine {
         receiver.await.unwrap_or(Err(RunError::Unknown))
     }
 }
+
+/// The examples of the page on the engine compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/engine.md")]
+struct Page;

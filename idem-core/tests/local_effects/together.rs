@@ -171,6 +171,8 @@ async fn heartbeats_pause_while_the_transaction_holds_the_row() {
             assert_eq!(opened, before + 1, "one renewal for the whole transaction");
             sleep(limit - LOCK_WAIT * 3).await;
             assert_eq!(store.calls(Verb::Renew), opened);
+            let seen = probe.record().await.unwrap();
+            assert_eq!(seen.lapsed_for(), None, "the lease covers the whole transaction");
             let duplicate = probe.retry().await.unwrap_err();
             assert!(matches!(duplicate, RunError::InProgress { .. }), "{duplicate}");
             transaction.rollback().await?;
