@@ -44,10 +44,12 @@ impl Asked {
     }
 }
 
-/// A claim that failed, and whether a copy of it may have been applied all the same.
+/// A claim that failed.
 pub(super) struct ClaimFailure {
     pub(super) error: StoreError,
-    pub(super) may_be_applied: bool,
+    /// A copy of it may have been applied all the same, or the key is known to be in use: nothing
+    /// may run without a claim then (R18).
+    pub(super) key_may_be_in_use: bool,
 }
 
 /// Where a claim is made: in the store itself, or inside a transaction of it.
@@ -89,9 +91,14 @@ pub(super) async fn claim<C: Claims>(
 ) -> Result<Answered<C::With>, ClaimFailure> {
     let patience = asked.patience.map(|patience| Instant::now() + patience);
     let mut pause = Duration::from_millis(10);
+    let mut in_progress = false;
     loop {
-        let answered = claim_once(store, asked).await?;
+        let answered = claim_once(store, asked).await.map_err(|failure| ClaimFailure {
+            key_may_be_in_use: failure.key_may_be_in_use || in_progress,
+            ..failure
+        })?;
         let Claimed::InProgress { remaining } = &answered.claimed else { return Ok(answered) };
+        in_progress = true;
         let left = patience
             .map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
         if left.is_zero() {
@@ -129,12 +136,12 @@ async fn claim_once<C: Claims>(
                 let detail = "the store did not answer in time";
                 let error = StoreError::new(C::UNANSWERED, Verb::Claim, detail);
                 may_be_applied |= !error.kind().is_known_not_applied();
-                return Err(ClaimFailure { error, may_be_applied });
+                return Err(ClaimFailure { error, key_may_be_in_use: may_be_applied });
             }
         };
         may_be_applied |= !error.kind().is_known_not_applied();
         if !error.kind().is_transient() || !backoff.wait_until(deadline).await {
-            return Err(ClaimFailure { error, may_be_applied });
+            return Err(ClaimFailure { error, key_may_be_in_use: may_be_applied });
         }
     }
 }

@@ -133,6 +133,7 @@ impl Execution {
         let mut guard = OpenGuard { execution: self.clone(), _row: None };
         let (operation, lease) = (&self.inner.operation, &self.inner.lease);
         guard._row = Some(lease.row_alone().await);
+        self.inner.local.start_limit();
         // No heartbeat renews it while the transaction holds the row.
         let span = operation.lease() + operation.transaction_limit();
         let renewed = lease.renew(self.inner.engine.store(), fence, span).await;

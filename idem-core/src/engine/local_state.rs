@@ -135,12 +135,16 @@ impl Local {
         self.change(|state| match state.phase {
             Phase::Idle => {
                 state.phase = Phase::Open;
-                state.open_since = Some(Instant::now());
                 Ok(())
             }
             Phase::Open | Phase::Committing => Err(Misuse::TransactionOpen),
             _ => Err(Misuse::TransactionEnded),
         })
+    }
+
+    /// The claim-first form: from now on it may hold the row, and its time counts.
+    pub(super) fn start_limit(&self) {
+        self.change(|state| state.open_since = Some(Instant::now()));
     }
 
     /// Whether the COMMIT may be sent: not once the engine has stopped waiting for it.

@@ -104,7 +104,8 @@ impl Run {
     async fn without_store(self, failure: ClaimFailure, mut caller: Caller) {
         let open = self.asked.operation.store_down() == StoreDown::RunWithoutProtection;
         // A store that is full has answered: it is there, and says no.
-        let never_left = !failure.may_be_applied && failure.error.kind() == ErrorKind::NotApplied;
+        let never_left =
+            !failure.key_may_be_in_use && failure.error.kind() == ErrorKind::NotApplied;
         if !(open && never_left) {
             return caller.tell(Err(RunError::Store(failure.error)));
         }

@@ -75,6 +75,35 @@ async fn r18_open_runs_only_where_the_claim_provably_never_left() {
     assert_eq!(world.runs(), 0);
 }
 
+/// Whoever waits for the first one knows that it runs: when the store goes down meanwhile, nothing
+/// runs beside it.
+#[tokio::test(start_paused = true)]
+async fn r18_open_never_runs_beside_a_first_one_that_it_has_seen() {
+    let wait = Duration::from_secs(20);
+    let world =
+        World::new(|builder| builder.store_down(StoreDown::RunWithoutProtection).wait(wait));
+    let first = world.clone();
+    let first = tokio::spawn(async move {
+        first
+            .run(async move |_| {
+                tokio::time::sleep(wait).await;
+                Ok("first".to_owned())
+            })
+            .await
+    });
+    while world.runs() == 0 {
+        tokio::task::yield_now().await;
+    }
+    let waiter = world.clone();
+    let waiter = tokio::spawn(async move { waiter.answer("second").await });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.store.fail(Verb::Claim, [Fault::Request(ErrorKind::NotApplied); 1_000]);
+    let refused = waiter.await.unwrap();
+    assert!(matches!(refused, Err(RunError::Store(_))), "{refused:?}");
+    assert_eq!(body(&first.await.unwrap().unwrap()), "first");
+    assert_eq!(world.runs(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn r18_an_unprotected_execution_has_no_steps_and_no_downstream_keys() {
     let world = World::new(|builder| builder.store_down(StoreDown::RunWithoutProtection));
