@@ -46,9 +46,8 @@ async fn create_order(
 fn app(store: SqliteStore) -> Result<Router, Box<dyn Error>> {
     let engine = Engine::builder(store.clone()).namespace("shop")?.build()?;
     let orders = Operation::builder("orders.create").build()?;
-    let once = IdempotencyLayer::new(engine)
-        .scope(scope::hashed_header(AUTHORIZATION))
-        .operation(&orders);
+    let once =
+        IdempotencyLayer::new(engine).scope(scope::hashed_header(AUTHORIZATION)).operation(&orders);
     Ok(Router::new().route("/v1/orders", post(create_order)).layer(once).with_state(store))
 }
 
