@@ -28,16 +28,20 @@ pub(crate) enum Fault {
     Panic,
 }
 
+/// Says what befalls the next call.
+type Chance = Box<dyn FnMut() -> Option<Fault> + Send>;
+
 #[derive(Clone)]
 pub(crate) struct FaultyStore {
     inner: MemoryStore,
     script: Arc<Mutex<HashMap<Verb, VecDeque<Fault>>>>,
+    chance: Arc<Mutex<HashMap<Verb, Chance>>>,
     calls: Arc<Mutex<Vec<Verb>>>,
 }
 
 impl FaultyStore {
     pub(crate) fn new(inner: MemoryStore) -> Self {
-        Self { inner, script: Arc::default(), calls: Arc::default() }
+        Self { inner, script: Arc::default(), chance: Arc::default(), calls: Arc::default() }
     }
 
     pub(crate) fn inner(&self) -> &MemoryStore {
@@ -49,8 +53,18 @@ impl FaultyStore {
         self.script.lock().unwrap().entry(verb).or_default().extend(faults);
     }
 
+    /// Each call of this verb fails as `chance` says, until it heals.
+    pub(crate) fn fail_by(
+        &self,
+        verb: Verb,
+        chance: impl FnMut() -> Option<Fault> + Send + 'static,
+    ) {
+        self.chance.lock().unwrap().insert(verb, Box::new(chance));
+    }
+
     pub(crate) fn heal(&self) {
         self.script.lock().unwrap().clear();
+        self.chance.lock().unwrap().clear();
     }
 
     pub(crate) fn calls(&self, verb: Verb) -> usize {
@@ -63,7 +77,9 @@ impl FaultyStore {
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
         self.calls.lock().unwrap().push(verb);
-        let fault = self.script.lock().unwrap().get_mut(&verb).and_then(VecDeque::pop_front);
+        let scripted = self.script.lock().unwrap().get_mut(&verb).and_then(VecDeque::pop_front);
+        let fault = scripted
+            .or_else(|| self.chance.lock().unwrap().get_mut(&verb).and_then(|chance| chance()));
         match fault {
             None => call.await,
             Some(Fault::Request(kind)) => Err(StoreError::new(kind, verb, "the request was lost")),

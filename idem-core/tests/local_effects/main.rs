@@ -1,5 +1,6 @@
 //! R19 in both forms: the handler's own rows commit with the record, or not at all.
 
+mod chaos;
 mod commits;
 mod ends;
 mod misuse;

@@ -53,6 +53,9 @@ impl Rows {
     }
 }
 
+/// Says how the next commit goes.
+type Chance = Box<dyn FnMut() -> Option<Commit> + Send>;
+
 type Records = BTreeMap<(Scope, Key), Record>;
 
 #[derive(Clone, Default)]
@@ -62,6 +65,7 @@ pub(crate) struct TxStore {
     rows: Arc<Mutex<Rows>>,
     row_lock: Arc<tokio::sync::Mutex<()>>,
     commits: Arc<Mutex<VecDeque<Commit>>>,
+    chance: Arc<Mutex<Option<Chance>>>,
     fails: Arc<Mutex<Vec<(Verb, ErrorKind)>>>,
     calls: Arc<Mutex<Vec<Verb>>>,
 }
@@ -78,6 +82,11 @@ impl TxStore {
     /// The next commits go like this.
     pub(crate) fn commits_go(&self, fates: impl IntoIterator<Item = Commit>) {
         lock(&self.commits).extend(fates);
+    }
+
+    /// Commits go as `chance` says from now on.
+    pub(crate) fn commits_go_by(&self, chance: impl FnMut() -> Option<Commit> + Send + 'static) {
+        *lock(&self.chance) = Some(Box::new(chance));
     }
 
     /// Every call of this verb fails like this from now on, in a transaction or not.
@@ -339,7 +348,8 @@ impl TransactionalStore for TxStore {
 
     async fn commit(&self, tx: Tx) -> Result<(), StoreError> {
         self.called(Verb::Commit)?;
-        let fate = lock(&self.commits).pop_front();
+        let told = lock(&self.commits).pop_front();
+        let fate = told.or_else(|| lock(&self.chance).as_mut().and_then(|chance| chance()));
         let Some(fate) = fate else {
             self.apply_commit(tx);
             return Ok(());
