@@ -203,3 +203,29 @@ async fn r8_a_recovery_point_whose_acknowledgement_was_lost_is_written_once() {
     let record = world.record().await.unwrap().record;
     assert_eq!(record.recovery().map(|recovery| recovery.number), Some(3));
 }
+
+/// R20: the record completes and expires, and the key is used for another request while the
+/// downstream still remembers: it must not answer with the first one's result.
+#[tokio::test(start_paused = true)]
+async fn r20_a_key_that_is_reused_for_another_request_has_another_downstream_key() {
+    use idem_core::fingerprint::Fingerprint;
+    use idem_core::key::{Key, Scope};
+    let retention = LEASE * 10;
+    let world = World::new(|builder| {
+        builder.retention(idem_core::record::Retention::of(retention)).max_run_time(LEASE)
+    });
+    let mut keys = Vec::new();
+    for body in ["first", "first", "second"] {
+        let (scope, key) = (Scope::new("a").unwrap(), Key::new("k").unwrap());
+        let call = idem_core::engine::Call::new(scope, key, Fingerprint::of_bytes(body));
+        let charge = async |execution: Execution| {
+            Ok::<_, Failure>(execution.downstream_key("charge").await?.to_string())
+        };
+        let outcome = world.engine.run(&world.operation, call, charge).await.unwrap();
+        assert_eq!((outcome.how, outcome.attempt), (How::Executed, 1));
+        keys.push(outcome.reply);
+        tokio::time::sleep(retention).await;
+    }
+    assert_eq!(keys[0], keys[1], "the same request collapses downstream");
+    assert_ne!(keys[1], keys[2]);
+}

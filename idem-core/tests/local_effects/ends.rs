@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use idem_core::engine::{Failure, How, RunError};
+use idem_core::engine::{Execution, Failure, How, RunError};
 use idem_core::error::{ErrorKind, Verb};
-use idem_core::operation::{LocalForm, OnUnknown};
+use idem_core::operation::{Begun, LocalForm, OnUnknown, OperationBuilder};
 use idem_core::reply::Reply;
 use tokio::time::{Instant, sleep};
 
+use crate::store::TxStore;
 use crate::{BOTH, LEASE, LIMIT, World, body, ordered};
 
 /// R15: before the commit of a purely local effect it is known that nothing was changed.
@@ -189,4 +190,31 @@ async fn a_transaction_that_cannot_be_opened_is_known_to_have_changed_nothing() 
     world.store.fail(Verb::Begin, ErrorKind::NotApplied);
     let error = world.order("created").await.unwrap_err();
     assert_eq!((error.store_kind(), world.runs()), (Some(ErrorKind::NotApplied), 0));
+}
+
+/// R26: an operation that is held, and says itself when it begins, is not held for an attempt of
+/// which nothing is left.
+#[tokio::test(start_paused = true)]
+async fn hold_does_not_apply_to_an_attempt_that_was_rolled_back_and_never_began() {
+    let held =
+        |builder: OperationBuilder| builder.on_unknown(OnUnknown::Hold).begun(Begun::ByHandler);
+    let fails = async |execution: Execution, store: TxStore| {
+        let _transaction = ordered(&execution, &store).await?;
+        Err::<Reply, _>(Failure::unknown("broken"))
+    };
+    let world = World::with(LocalForm::ClaimFirst, held);
+    assert!(matches!(world.run(fails).await, Err(RunError::RolledBack)));
+    assert_eq!(body(&world.order("second").await.unwrap()), "second");
+
+    // One that began is.
+    let world = World::with(LocalForm::ClaimFirst, held);
+    let result = world
+        .run(async move |execution, store| {
+            execution.begin().await?;
+            fails(execution, store).await
+        })
+        .await;
+    assert!(matches!(result, Err(RunError::RolledBack)));
+    assert!(matches!(world.retry().await, Err(RunError::Held { attempt: 1 })));
+    assert_eq!(world.rows(), 0);
 }
