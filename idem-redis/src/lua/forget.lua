@@ -8,8 +8,7 @@ for at = 7, #KEYS do
   elseif r and r.state == 'p' then
     in_progress = in_progress + 1
   elseif deleted < tonumber(ARGV[2]) then
-    delete(name)
-    deleted = deleted + 1
+    if delete(name) then deleted = deleted + 1 end
   else
     left = left + 1
   end

@@ -72,10 +72,12 @@ local function index_lease(id, r)
   end
 end
 
+-- Whether something stood: of two who delete a record one is told so.
 local function delete(name)
   local id = identity(name)
-  redis.call('DEL', name)
-  for _, index in ipairs({I, F, B, E, W}) do redis.call('ZREM', index, id) end
+  local stood = redis.call('DEL', name)
+  for _, index in ipairs({I, F, B, E, W}) do stood = stood + redis.call('ZREM', index, id) end
+  return stood > 0
 end
 
 -- An answer that rests on an earlier write. Where replicas are waited for (ARGV[1]) it makes a

@@ -8,8 +8,7 @@ for at = 7, #KEYS do
     for _, index in ipairs({E, W}) do redis.call('ZREM', index, identity(name)) end
   elseif not visible(r) or (r.state == 'p' and r.marks and not r.number and r.total
       and r.lease_end <= NOW and r.created + r.total <= NOW) then
-    delete(name)
-    deleted = deleted + 1
+    if delete(name) then deleted = deleted + 1 end
   elseif r.state == 'p' then
     -- An entry that misled the sweeper is put right, or it would come first again and again.
     index_lease(identity(name), r)
