@@ -32,9 +32,16 @@ const BOTH: [LocalForm; 2] = [LocalForm::ClaimFirst, LocalForm::OneCommit];
 
 impl World {
     async fn new(settings: impl FnOnce(OperationBuilder) -> OperationBuilder) -> Self {
+        // Long enough for the slowest disk: no test but one is about waiting.
+        Self::waiting(Duration::from_secs(30), settings).await
+    }
+
+    async fn waiting(
+        busy: Duration,
+        settings: impl FnOnce(OperationBuilder) -> OperationBuilder,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("world.db");
-        let busy = Duration::from_millis(500);
         let store = SqliteStore::builder().busy_timeout(busy).open(&path).await.unwrap();
         let options = SqliteConnectOptions::new().filename(&path);
         let pool = SqlitePool::connect_with(options).await.unwrap();
@@ -193,8 +200,9 @@ async fn a_transaction_that_is_open_for_too_long_is_taken_back() {
 /// the store's bound, and never runs beside it.
 #[tokio::test]
 async fn a_duplicate_of_an_open_commit_is_turned_away_within_a_bound() {
-    let world = World::new(|builder| {
-        builder.local_form(LocalForm::OneCommit).claim_limit(Duration::from_millis(100))
+    let busy = Duration::from_secs(1);
+    let world = World::waiting(busy, |builder| {
+        builder.local_form(LocalForm::OneCommit).claim_limit(busy * 30)
     })
     .await;
     let (entered, enter) = tokio::sync::oneshot::channel();

@@ -129,7 +129,7 @@ pub(crate) async fn number(connection: &mut PgConnection, statement: &str) -> i6
 
 /// Reads one number, on a pool.
 pub(crate) async fn count(pool: &PgPool, statement: &str) -> i64 {
-    number(&mut *pool.acquire().await.unwrap(), statement).await
+    number(&mut pool.acquire().await.unwrap(), statement).await
 }
 
 /// Waits until a connection to the database of `connection` waits for a lock.
