@@ -31,11 +31,13 @@ pub enum Capability {
     /// [`Conformance::attaching`](crate::conformance::Conformance::attaching) opens it from
     /// another process.
     Processes,
+    /// [`Fixture::damage`](crate::fixture::Fixture::damage) makes a stored record unreadable.
+    Damage,
 }
 
 impl Capability {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Isolated,
         Self::SteppedClock,
         Self::Admin,
@@ -44,6 +46,7 @@ impl Capability {
         Self::Restart,
         Self::NetworkFaults,
         Self::Processes,
+        Self::Damage,
     ];
 
     /// A stable lower-case name.
@@ -57,6 +60,7 @@ impl Capability {
             Self::Restart => "restart",
             Self::NetworkFaults => "network-faults",
             Self::Processes => "processes",
+            Self::Damage => "damage",
         }
     }
 }

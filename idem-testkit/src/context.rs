@@ -184,11 +184,6 @@ impl Context {
         .await
     }
 
-    /// Waits until the record counts as absent.
-    pub(crate) async fn expire(&self, peer: &Peer, ask: &Ask) -> CaseResult {
-        self.until(peer, ask, "it to expire", |found| found.is_none()).await
-    }
-
     async fn until(
         &self,
         peer: &Peer,
@@ -227,6 +222,24 @@ pub(crate) fn key(label: &str) -> Key {
 /// Claims, and expects to win.
 pub(crate) async fn acquire(peer: &Peer, ask: &Ask) -> Result<Acquired, Failure> {
     acquired(peer.claim(&ask.claim()).await?)
+}
+
+/// Claims until it wins: what was dropped or cut a moment ago may still hold the key for a while.
+pub(crate) async fn acquire_at_last(peer: &Peer, ask: &Ask) -> Result<Acquired, Failure> {
+    let started = Instant::now();
+    loop {
+        let refusal = match peer.claim(&ask.claim()).await {
+            Ok(Claimed::InProgress { remaining }) => format!("InProgress, {remaining:?} left"),
+            Err(error) if error.kind().is_transient() => crate::failure::chain(&error),
+            Ok(claimed) => return acquired(claimed),
+            Err(error) => return Err(error.into()),
+        };
+        if started.elapsed() > PATIENCE {
+            let seen = format!("{refusal} after {:?}", started.elapsed());
+            return Err(Failure::new("the key to be free at last", seen));
+        }
+        tokio::time::sleep(POLL).await;
+    }
 }
 
 /// The claim that was won.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use idem_core::admin::Admin;
 use idem_core::async_trait;
+use idem_core::key::{Key, Scope};
 use idem_core::store::Store;
 use idem_core::time::ManualClock;
 use idem_core::transactional::TransactionalStore;
@@ -59,6 +60,16 @@ pub trait Fixture: Send + Sync + 'static {
     /// understands.
     fn address(&self) -> Option<String> {
         None
+    }
+
+    /// For [`Capability::Damage`](crate::capability::Capability::Damage): makes the record of
+    /// this key unreadable, behind the store's back, in whichever way is likeliest there.
+    ///
+    /// # Errors
+    /// When there is no such record, or it cannot be reached.
+    async fn damage(&self, scope: &Scope, key: &Key) -> Result<(), SetupError> {
+        let _ = (scope, key);
+        Err("this fixture damages nothing".into())
     }
 }
 

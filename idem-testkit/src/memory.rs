@@ -41,6 +41,7 @@ impl MemoryFixture {
             .without(Capability::Restart, "the records live in this process only")
             .without(Capability::NetworkFaults, "there is no network")
             .without(Capability::Processes, "the records live in this process only")
+            .without(Capability::Damage, "a record in memory is a value of its type")
     }
 
     /// The suite on it.

@@ -4,14 +4,20 @@ use crate::case::Case;
 
 mod admin;
 mod boundary;
+mod damage;
 mod data;
+mod drops;
 mod instant;
 mod keys;
 mod model;
+mod network;
 mod paging;
 mod races;
+mod restart;
+mod secrets;
 mod sweep;
 mod table;
+mod transactions;
 mod verbs;
 
 /// Every case of the suite, in its order: races first.
@@ -27,6 +33,12 @@ pub fn all() -> Vec<Case> {
         paging::cases,
         sweep::cases,
         admin::cases,
+        transactions::cases,
+        drops::cases,
+        network::cases,
+        restart::cases,
+        damage::cases,
+        secrets::cases,
         model::cases,
     ];
     sections.iter().flat_map(|section| section()).collect()
