@@ -6,12 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use idem_core::async_trait;
+use idem_core::key::{Key, Scope};
 use idem_core::time::ManualClock;
+use idem_redis::redis::cluster::ClusterClient;
+use idem_redis::redis::{Client, cmd};
 use idem_redis::{RedisStore, RedisStoreBuilder};
 use idem_testkit::capability::{Capabilities, Capability};
 use idem_testkit::conformance::Conformance;
 use idem_testkit::faults::proxy::Proxy;
 use idem_testkit::fixture::{Connected, Fixture, SetupError, SteppedClock};
+use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
 
 use super::server::Server;
@@ -52,6 +56,7 @@ fn capabilities(home: &Home, judge: Judge) -> Capabilities {
     let offered = Capabilities::none()
         .with(Capability::Isolated)
         .with(Capability::Admin)
+        .with(Capability::Damage)
         .without(Capability::Transactions, no_transaction)
         .without(Capability::IndependentRecords, no_transaction);
     let offered = match judge {
@@ -134,7 +139,43 @@ impl Fixture for Fresh {
         Ok((Connected::admin(store), proxy))
     }
 
+    /// Its owner is lost.
+    async fn damage(&self, scope: &Scope, key: &Key) -> Result<(), SetupError> {
+        let mut command = cmd("HDEL");
+        command.arg(record_name(&self.namespace, scope, key)).arg("ow");
+        let lost: i64 = match self.url.strip_prefix("redis-cluster://") {
+            None => {
+                let client = Client::open(self.url.as_str())?;
+                let mut connection = client.get_multiplexed_async_connection().await?;
+                command.query_async(&mut connection).await?
+            }
+            Some(nodes) => {
+                let nodes = nodes.split(',').map(|node| format!("redis://{node}"));
+                let client = ClusterClient::new(nodes)?;
+                command.query_async(&mut client.get_async_connection().await?).await?
+            }
+        };
+        if lost == 1 { Ok(()) } else { Err("there is no such record".into()) }
+    }
+
     fn address(&self) -> Option<String> {
         Some(format!("{} {}", self.url, self.namespace))
     }
+}
+
+/// What the layout calls a record, written down a second time.
+fn record_name(namespace: &str, scope: &Scope, key: &Key) -> Vec<u8> {
+    let mut identity = Vec::new();
+    for &byte in scope.as_bytes() {
+        identity.push(byte);
+        if byte == 0 {
+            identity.push(0xff);
+        }
+    }
+    identity.extend_from_slice(&[0, 0]);
+    identity.extend_from_slice(key.as_bytes());
+    let partition = Sha256::digest(&identity)[0] % 64;
+    let mut name = format!("{{{namespace}.{partition:02}}}r").into_bytes();
+    name.extend_from_slice(&identity);
+    name
 }
