@@ -10,8 +10,7 @@ use sqlx::SqliteConnection;
 /// After some errors (disk full, I/O, a conflict clause that says ROLLBACK) SQLite takes the whole
 /// transaction back by itself, and the connection is then in autocommit mode: if a handler
 /// ignores such an error, each of its later statements would commit alone, without the record.
-/// So nothing commits before the store opens the gate, and nothing at all once a rollback was
-/// seen.
+/// So nothing commits before the store opens the gate, which it does not once a rollback was seen.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     open: AtomicBool,
@@ -30,7 +29,7 @@ impl Gate {
         Ok(gate)
     }
 
-    /// From now on a COMMIT goes through, unless a rollback was seen.
+    /// From now on a COMMIT goes through. Not to be called once a rollback was seen.
     pub(crate) fn open(&self) {
         self.open.store(true, Ordering::SeqCst);
     }
@@ -46,7 +45,7 @@ impl Gate {
     }
 
     fn lets_pass(&self) -> bool {
-        let passes = self.open.load(Ordering::SeqCst) && !self.was_rolled_back();
+        let passes = self.open.load(Ordering::SeqCst);
         self.passed.fetch_or(passes, Ordering::SeqCst);
         passes
     }

@@ -140,7 +140,7 @@ async fn a_full_database_that_the_handler_ignores_ends_it() {
 }
 
 #[tokio::test]
-async fn a_broken_transaction_that_is_dropped_or_rolled_back_found_gone() {
+async fn a_broken_transaction_that_is_dropped_or_rolled_back_is_gone() {
     for by_drop in [true, false] {
         let mut held = held().await;
         row(held.transaction.connection(), b"first").await.expect_err("it is there already");

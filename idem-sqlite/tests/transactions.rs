@@ -236,9 +236,10 @@ async fn a_fence_that_was_lost_stops_the_transaction_first() {
 #[tokio::test]
 async fn an_open_transaction_keeps_takers_out() {
     let (place, clock, store) = with_orders().await;
-    let waits = Duration::from_millis(500);
+    let waits = Duration::from_secs(1);
     let builder = SqliteStore::builder().clock(Arc::clone(&clock)).busy_timeout(waits);
     let impatient = place.open_with(builder).await;
+    impatient.stats().await.expect("its reading connection is open from here on");
     let request = Request::new("k");
     let (mut transaction, fence) = open(&store, &request).await;
     clock.advance(LEASE * 2);
@@ -256,9 +257,10 @@ async fn an_open_transaction_keeps_takers_out() {
 #[tokio::test]
 async fn inside_one_store_calls_wait_for_an_open_transaction_and_no_longer_than_the_bound() {
     let (place, clock, _store) = with_orders().await;
-    let waits = Duration::from_millis(500);
+    let waits = Duration::from_secs(1);
     let builder = SqliteStore::builder().clock(Arc::clone(&clock)).busy_timeout(waits);
     let store = place.open_with(builder).await;
+    store.stats().await.expect("its reading connection is open from here on");
     let request = Request::new("k");
     let (transaction, fence) = open(&store, &request).await;
     assert_eq!(kind_of(store.renew(&fence, LEASE).await), ErrorKind::NotApplied);
