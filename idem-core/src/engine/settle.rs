@@ -52,7 +52,8 @@ enum LocalEnd {
     Unknown,
 }
 
-/// "Begun" could not be written: nothing ran.
+/// "Begun" could not be written: nothing ran. Where nothing ran before either the key is freed, so
+/// that a store that fails for a while does not use up the attempts of a record that never began.
 async fn not_started(execution: &Execution, fence: &Fence, failure: Failure, caller: &mut Caller) {
     let error = match failure.kind {
         FailureKind::LeaseLost => return lost(execution, fence, caller).await,
@@ -65,7 +66,13 @@ async fn not_started(execution: &Execution, fence: &Fence, failure: Failure, cal
         }
         FailureKind::Rejected(_) => RunError::RolledBack,
     };
-    give_up(execution.inner.engine.store(), fence, execution.answer_limit()).await;
+    let (store, limit) = (execution.inner.engine.store(), execution.answer_limit());
+    // It is refused where "begun" was written after all.
+    let freed =
+        fence.attempt == 1 && bounded(Verb::Release, limit, store.release(fence)).await.is_ok();
+    if !freed {
+        give_up(store, fence, limit).await;
+    }
     caller.tell(Err(error));
 }
 

@@ -122,12 +122,32 @@ async fn r15_store_500_ends_it() {
 #[tokio::test(start_paused = true)]
 async fn r26_a_claim_that_never_began_is_not_held() {
     let world = World::new(|builder| builder.on_unknown(OnUnknown::Hold));
-    // "begun" cannot be written: the handler does not run, and the lease is given up.
+    // "begun" cannot be written: the handler does not run, and the key is free.
+    world.store.fail(Verb::Checkpoint, [Fault::Request(ErrorKind::WrongSchema); 9]);
+    for _ in 0..9 {
+        // However often: no attempt is used up.
+        let error = world.answer("never").await.unwrap_err();
+        assert_eq!((error.store_kind(), world.runs()), (Some(ErrorKind::WrongSchema), 0));
+        assert!(world.record().await.is_none());
+    }
+    // Where it cannot be freed, its lease is given up.
     world.store.fail(Verb::Checkpoint, [Fault::Request(ErrorKind::WrongSchema)]);
-    let error = world.answer("never").await.unwrap_err();
-    assert_eq!((error.store_kind(), world.runs()), (Some(ErrorKind::WrongSchema), 0));
+    world.store.fail(Verb::Release, [Fault::Request(ErrorKind::NotApplied)]);
+    assert!(world.answer("never").await.is_err());
     let outcome = world.answer("second").await.unwrap();
     assert_eq!((outcome.how, outcome.attempt), (How::Executed, 2));
+}
+
+/// "Begun" was written and its acknowledgement lost for good: the key is not freed.
+#[tokio::test(start_paused = true)]
+async fn r26_a_claim_that_may_have_begun_is_not_freed() {
+    let world = World::new(|builder| builder.resumable());
+    world.store.fail(Verb::Checkpoint, [Fault::Reply]);
+    world.store.fail(Verb::Checkpoint, [Fault::Request(ErrorKind::WrongSchema)]);
+    assert!(matches!(world.answer("never").await, Err(RunError::Store(_))));
+    assert!(world.record().await.unwrap().record.recovery().is_some());
+    let outcome = world.answer("second").await.unwrap();
+    assert_eq!((outcome.how, outcome.attempt, world.runs()), (How::Executed, 2, 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -126,7 +126,9 @@ async fn r2_a_reconciler_does_not_wait_for_another() {
 #[tokio::test(start_paused = true)]
 async fn r26_a_reconciler_never_starts_what_did_not_begin() {
     let (world, ledger) = charging(|builder| builder, 0);
+    // As if the process had died right after its claim.
     world.store.fail(Verb::Checkpoint, [Fault::Request(ErrorKind::WrongSchema)]);
+    world.store.fail(Verb::Release, [Fault::Request(ErrorKind::NotApplied)]);
     let result = world.engine.run_registered(&world.operation, World::call()).await;
     assert!(matches!(result, Err(RunError::Store(_))));
     sleep(LEASE).await;
