@@ -122,7 +122,8 @@ impl Guard {
         B: Body<Data = Bytes>,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
-        let deadline = Instant::now() + self.settings.stream_after;
+        let deadline =
+            Instant::now() + self.settings.stream_after.min(idem_core::time::MAX_DURATION);
         let mut collector = Collector::new(self.operation.max_reply_bytes());
         loop {
             let frame = match timeout_at(deadline, body.frame()).await {

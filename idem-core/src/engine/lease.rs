@@ -118,7 +118,9 @@ pub(super) async fn beat(execution: Execution, fence: Fence) {
     let inner = &execution.inner;
     let lease = inner.operation.lease();
     let end = inner.started + inner.operation.max_run_time();
-    let mut pause = lease / BEATS_PER_LEASE;
+    // What the claim itself took is gone from the lease already.
+    let left = inner.lease.until().saturating_duration_since(Instant::now());
+    let mut pause = lease.min(left) / BEATS_PER_LEASE;
     loop {
         sleep(pause).await;
         let row = inner.lease.row_shared().await;

@@ -88,7 +88,7 @@ async fn failed(
             key_hash = %execution.key_hash(),
             operation = %execution.operation().name(),
             attempt = fence.attempt,
-            failure = %failure,
+            failure = what_to_log(&failure),
             "the handler ended without a reply"
         );
     }
@@ -105,6 +105,21 @@ async fn failed(
     }
 }
 
+/// How it failed, and no more: the text of a handler's error may hold the input or a stored
+/// result (R24). A handler that may show it logs it itself.
+fn what_to_log(failure: &Failure) -> &'static str {
+    match &failure.kind {
+        FailureKind::Rejected(_) => "rejected",
+        FailureKind::LeaseLost => "lease lost",
+        FailureKind::WindowOver => "older than the downstream remembers keys",
+        FailureKind::RolledBack(_) => "rolled back",
+        FailureKind::Unknown(source) => match source.downcast_ref::<StoreError>() {
+            Some(error) => error.kind().name(),
+            None => "unknown outcome",
+        },
+    }
+}
+
 /// The handler ended without a reply (R15).
 async fn unknown(execution: &Execution, fence: &Fence, local: LocalEnd, caller: &mut Caller) {
     if execution.is_lease_lost() {
@@ -113,7 +128,9 @@ async fn unknown(execution: &Execution, fence: &Fence, local: LocalEnd, caller: 
     if local == LocalEnd::RolledBack && !execution.asked_downstream() {
         // Nothing of it can still be under way; what a step committed is on record.
         give_up(execution.inner.engine.store(), fence, execution.answer_limit()).await;
-        let stepped = execution.inner.local.has_stepped();
+        // An earlier attempt may have acted, as its recorded steps say.
+        let recorded = !execution.inner.standing.lock().await.progress.steps().is_empty();
+        let stepped = execution.inner.local.has_stepped() || recorded;
         return caller.tell(Err(if stepped { RunError::Unknown } else { RunError::RolledBack }));
     }
     match execution.operation().on_unknown() {
