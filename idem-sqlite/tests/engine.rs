@@ -158,7 +158,7 @@ async fn a_failure_before_the_commit_is_rolled_back_and_may_be_tried_at_once() {
                         .execute(transaction.connection())
                         .await?;
                     match runs.fetch_add(1, Ordering::SeqCst) {
-                        0 => return Err(Failure::unknown("broken")),
+                        0 => Err(Failure::unknown("broken")),
                         1 => panic!("asked for by the test"),
                         _ => transaction.commit("done".to_owned()).await,
                     }
