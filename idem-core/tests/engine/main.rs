@@ -3,6 +3,7 @@
 
 mod chaos;
 mod claims;
+mod counting;
 mod dropping;
 mod faulty;
 mod handlers;
