@@ -4,7 +4,7 @@
 //! on its newest version and on the time after the lock, and changed. Everything else is only
 //! read: a duplicate that is told "in progress" or gets a reply writes nothing and locks nothing.
 
-use super::{CLOCK, Payloads, answer, bound, columns};
+use super::{CLOCK, Payloads, answer, bound, columns, is_sound};
 
 /// What was done, as the statement says it.
 pub(crate) const INSERTED: &str = "inserted";
@@ -17,6 +17,7 @@ pub(crate) const REPLACED: &str = "replaced";
 /// It repeats the writing rows of [`idem_core::transition::claim`], and leaves alone what cannot
 /// be read as a record: the caller then sees it as it stands, and fails (R9).
 pub(super) fn action(r: &str, now: &str) -> String {
+    let sound = is_sound(r);
     let compared = format!("{r}.scheme <> 0 AND $6::smallint <> 0");
     let same_print = format!(
         "EXISTS (SELECT FROM unnest($8::smallint[], $9::bytea[]) AS p (scheme, digest) \
@@ -25,11 +26,9 @@ pub(super) fn action(r: &str, now: &str) -> String {
     let young = format!("{now} < {r}.created_at + $17::bigint");
     format!(
         "CASE \
+         WHEN {sound} IS NOT TRUE THEN NULL \
          WHEN {r}.completed_at IS NOT NULL THEN \
            CASE WHEN {r}.expires_at <= {now} AND $15::text <> 'only' THEN '{RENEWED}' END \
-         WHEN {r}.locked_until IS NULL OR {r}.given_up IS NULL OR {r}.expires_at IS NOT NULL \
-           OR {r}.reply IS NOT NULL OR ({r}.recovery_number IS NULL) <> ({r}.recovery IS NULL) \
-           THEN NULL \
          WHEN {r}.owner = $4::bytea THEN 'again' \
          WHEN {compared} AND {r}.scheme <> ALL ($8::smallint[]) THEN NULL \
          WHEN {r}.locked_until > {now} THEN NULL \

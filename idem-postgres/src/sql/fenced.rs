@@ -3,7 +3,7 @@
 //! Each takes `$1` its own name, `$2` scope, `$3` key, `$4` incarnation, `$5` attempt, `$6` owner
 //! and `$7` the bound on waits; what else it takes is said at each.
 
-use super::{CLOCK, Payloads, answer, bound, columns};
+use super::{CLOCK, Payloads, answer, bound, columns, is_sound};
 
 const FENCE: &str = "r.scope = $2::bytea AND r.key = $3::bytea AND r.incarnation = $4::bytea \
      AND r.attempt = $5::bigint AND r.owner = $6::bytea";
@@ -29,7 +29,7 @@ fn change(records: &str, name: &str, condition: &str, changes: &str, payloads: P
 }
 
 fn head(records: &str, name: &str, condition: &str) -> String {
-    let bound = bound("$7::text");
+    let (bound, sound) = (bound("$7::text"), is_sound("r"));
     format!(
         "WITH {bound}, \
          found AS MATERIALIZED (\
@@ -37,6 +37,7 @@ fn head(records: &str, name: &str, condition: &str) -> String {
          locked AS MATERIALIZED (\
            SELECT r.* FROM {records} r, bound b \
            WHERE $1::text = '{name}' AND b.lock_timeout IS NOT NULL AND {FENCE} AND {condition} \
+             AND {sound} \
            FOR NO KEY UPDATE OF r), \
          timed AS MATERIALIZED (SELECT l.*, {CLOCK} AS locked_at FROM locked l)"
     )
@@ -94,10 +95,14 @@ pub(crate) fn hold(records: &str) -> String {
 }
 
 pub(crate) fn release(records: &str) -> String {
-    let condition = "r.completed_at IS NULL AND r.attempt = 1 AND r.recovery_number IS NULL";
-    delete(records, "release", condition)
+    let sound = is_sound("r");
+    let condition = format!(
+        "r.completed_at IS NULL AND r.attempt = 1 AND r.recovery_number IS NULL AND {sound}"
+    );
+    delete(records, "release", &condition)
 }
 
+/// Whether it reads as a record or not: a person asked.
 pub(crate) fn remove(records: &str) -> String {
     delete(records, "remove", "true")
 }

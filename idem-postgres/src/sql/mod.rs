@@ -129,6 +129,29 @@ fn columns(alias: &str, payloads: Payloads) -> String {
     short.chain(long).collect::<Vec<_>>().join(", ")
 }
 
+/// Whether the row `r` reads as a record: what the table's constraints say too, for a table from
+/// which they were taken away. What does not is left as it is, and the caller fails on it (R9).
+fn is_sound(r: &str) -> String {
+    let longest = idem_core::time::micros(idem_core::time::MAX_DURATION);
+    format!(
+        "({r}.scheme BETWEEN 0 AND 255 AND octet_length({r}.digest) = 32 \
+         AND octet_length({r}.operation) BETWEEN 1 AND 255 \
+         AND octet_length({r}.owner) = 16 AND octet_length({r}.incarnation) = 16 \
+         AND {r}.attempt BETWEEN 1 AND 4294967295 AND {r}.created_at IS NOT NULL \
+         AND {r}.marks_begun IS NOT NULL \
+         AND ({r}.retention IS NULL) = ({r}.retention_after_completion IS NULL) \
+         AND coalesce({r}.retention BETWEEN 0 AND {longest}, true) \
+         AND coalesce({r}.retention_after_completion BETWEEN 0 AND {longest}, true) \
+         AND ({r}.recovery_number IS NULL) = ({r}.recovery IS NULL) \
+         AND coalesce({r}.recovery_number BETWEEN 1 AND 4294967295, true) \
+         AND CASE WHEN {r}.completed_at IS NULL \
+           THEN {r}.locked_until IS NOT NULL AND {r}.given_up IS NOT NULL \
+             AND {r}.expires_at IS NULL AND {r}.reply IS NULL \
+           ELSE {r}.reply IS NOT NULL AND {r}.input IS NULL AND {r}.recovery IS NULL \
+             AND ({r}.expires_at IS NULL) = ({r}.retention IS NULL) END)"
+    )
+}
+
 /// The time of the snapshot, and the bound on waits for locks in `parameter`, which stands until
 /// the statement's transaction ends. Whatever may wait reads from this first.
 fn bound(parameter: &str) -> String {

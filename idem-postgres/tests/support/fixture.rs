@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use idem_core::async_trait;
+use idem_core::key::{Key, Scope};
+use idem_core::time::micros;
 use idem_postgres::PostgresStore;
 use idem_postgres::sqlx::{self, PgConnection};
 use idem_testkit::capability::{Capabilities, Capability};
@@ -40,6 +42,7 @@ fn capabilities(judge: Judge) -> Capabilities {
         .with(Capability::IndependentRecords)
         .with(Capability::NetworkFaults)
         .with(Capability::Processes)
+        .with(Capability::Damage)
         .without(Capability::Restart, "other cases use the same server; tests/crash.rs kills one");
     match judge {
         Judge::Test => offered.with(Capability::SteppedClock),
@@ -93,17 +96,33 @@ impl Fixture for Fresh {
     fn address(&self) -> Option<String> {
         Some(self.place.url())
     }
+
+    async fn damage(&self, scope: &Scope, key: &Key) -> Result<(), SetupError> {
+        let mut plain = self.place.plain().await;
+        // The table's own constraints keep such a row out.
+        run(
+            &mut plain,
+            "ALTER TABLE public.idem_records DROP CONSTRAINT idem_records_digest_check",
+        )
+        .await;
+        let damage = "UPDATE public.idem_records SET digest = '' WHERE scope = $1 AND key = $2";
+        let damage = sqlx::query(damage).bind(scope.as_bytes()).bind(key.as_bytes());
+        match damage.execute(&mut plain).await?.rows_affected() {
+            1 => Ok(()),
+            _ => Err("there is no such record".into()),
+        }
+    }
 }
 
 #[async_trait]
 impl SteppedClock for Place {
     async fn advance(&self, by: Duration) -> Result<(), SetupError> {
-        self.move_clock(i64::try_from(by.as_micros())?).await;
+        self.move_clock(micros(by)).await;
         Ok(())
     }
 
     async fn step_back(&self, by: Duration) -> Result<(), SetupError> {
-        self.move_clock(-i64::try_from(by.as_micros())?).await;
+        self.move_clock(-micros(by)).await;
         Ok(())
     }
 }
