@@ -2,7 +2,9 @@
 
 mod chaos;
 mod commits;
+mod dropping;
 mod ends;
+mod fate;
 mod misuse;
 mod one_commit;
 mod steps;

@@ -21,24 +21,11 @@ use idem_core::transition::{self, Applied, Change, Decision};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{sleep, timeout};
 
+use crate::fate::Chance;
+pub(crate) use crate::fate::Commit;
+
 /// How long a verb waits for a locked row.
 pub(crate) const LOCK_WAIT: Duration = Duration::from_secs(1);
-
-/// How a COMMIT goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Commit {
-    /// Rolled back, and the caller is told.
-    NotApplied,
-    /// Applied or not, and the acknowledgement is lost.
-    Unacknowledged { applied: bool },
-    /// The acknowledgement is lost; the server applies it, or does not, only after a while, and
-    /// holds the row until then.
-    Pending { applied: bool, after: Duration },
-    /// It is never answered.
-    Silent { applied: bool },
-    /// The driver panics after it was applied.
-    Panics,
-}
 
 /// What a handler's own queries run on.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -52,9 +39,6 @@ impl Rows {
         self.rows.push(row.into());
     }
 }
-
-/// Says how the next commit goes.
-type Chance = Box<dyn FnMut() -> Option<Commit> + Send>;
 
 type Records = BTreeMap<(Scope, Key), Record>;
 
@@ -96,6 +80,7 @@ impl TxStore {
 
     pub(crate) fn heal(&self) {
         lock(&self.fails).clear();
+        lock(&self.commits).clear();
     }
 
     pub(crate) fn calls(&self, verb: Verb) -> usize {
@@ -120,6 +105,15 @@ impl TxStore {
         let reply = engine.codec().encode_reply(&reply, &record.scope, &record.key).unwrap();
         let completed_at = self.clock.now();
         record.state = State::Completed { reply, completed_at, expires_at: None };
+    }
+
+    /// Somebody else has the row locked for a while.
+    pub(crate) fn hold_row_for(&self, time: Duration) {
+        let row = Arc::clone(&self.row_lock).try_lock_owned().expect("nobody has it");
+        tokio::spawn(async move {
+            sleep(time).await;
+            drop(row);
+        });
     }
 
     fn called(&self, verb: Verb) -> Result<(), StoreError> {
