@@ -74,6 +74,7 @@ pub struct Conformance {
     pub(crate) attach: Option<Attach>,
     exceptions: BTreeMap<String, String>,
     filter: Option<String>,
+    case: Option<String>,
     pub(crate) seed: u64,
     case_limit: Duration,
     jobs: usize,
@@ -102,6 +103,7 @@ impl Conformance {
             attach: None,
             exceptions: BTreeMap::new(),
             filter: None,
+            case: None,
             seed: fresh_seed(),
             case_limit: DEFAULT_CASE_LIMIT,
             jobs: DEFAULT_JOBS,
@@ -131,6 +133,13 @@ impl Conformance {
     #[must_use]
     pub fn filter(mut self, part: impl Into<String>) -> Self {
         self.filter = Some(part.into());
+        self
+    }
+
+    /// Only the case of this very name.
+    #[must_use]
+    pub fn case(mut self, name: impl Into<String>) -> Self {
+        self.case = Some(name.into());
         self
     }
 
@@ -180,7 +189,10 @@ impl Conformance {
     }
 
     fn selected(&self) -> Vec<Case> {
-        let passes = |case: &Case| self.filter.as_ref().is_none_or(|f| case.name().contains(f));
+        let passes = |case: &Case| {
+            self.filter.as_ref().is_none_or(|part| case.name().contains(part))
+                && self.case.as_ref().is_none_or(|name| case.name() == name)
+        };
         let mut selected = cases::all();
         selected.retain(passes);
         selected

@@ -10,6 +10,7 @@
 //! It knows nothing of any backend.
 
 mod ask;
+pub mod broken;
 pub mod capability;
 mod case;
 pub mod cases;

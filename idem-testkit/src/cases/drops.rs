@@ -234,7 +234,7 @@ async fn many_at_once(cx: Context) -> CaseResult {
                     .is_finished()
             });
         }
-        together.run().await?;
+        together.run(&cx).await?;
         serves(&cx, &peers, &format!("p{polls}")).await?;
     }
     Ok(())

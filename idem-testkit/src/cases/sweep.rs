@@ -208,7 +208,7 @@ async fn concurrent_sweepers(cx: Context) -> CaseResult {
         together = together.and(async move { sweep_all(&peer, 4).await });
     }
     let mut total = 0;
-    for swept in together.run().await? {
+    for swept in together.run(&cx).await? {
         total += swept?;
     }
     // One may have gone on while another still held the last batch.

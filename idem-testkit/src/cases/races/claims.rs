@@ -68,13 +68,17 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 /// Each of `asks` claimed at the same instant, spread over the peers.
-async fn claim_together(peers: &[Peer], asks: Vec<Ask>) -> Result<Vec<Claimed>, Failure> {
+async fn claim_together(
+    cx: &Context,
+    peers: &[Peer],
+    asks: Vec<Ask>,
+) -> Result<Vec<Claimed>, Failure> {
     let mut together = Together::new();
     for (index, ask) in asks.into_iter().enumerate() {
         let peer = peers[index % peers.len()].clone();
         together = together.and(async move { peer.claim(&ask.claim()).await });
     }
-    let answers: Result<Vec<Claimed>, StoreError> = together.run().await?.into_iter().collect();
+    let answers: Result<Vec<Claimed>, StoreError> = together.run(cx).await?.into_iter().collect();
     Ok(answers?)
 }
 
@@ -101,7 +105,7 @@ async fn one_winner(cx: Context) -> CaseResult {
     for round in 0..ROUNDS {
         let ask = cx.ask(&format!("k{round}"));
         let asks = (0..8).map(|_| cx.again(&ask)).collect();
-        let (won, lost) = one_won(claim_together(&peers, asks).await?)?;
+        let (won, lost) = one_won(claim_together(&cx, &peers, asks).await?)?;
         all_in_progress(&lost)?;
         equal("the winner's attempt", won.fence.attempt, 1)?;
         let seen = present(&peers[0], &ask).await?;
@@ -115,7 +119,7 @@ async fn one_winner_of_a_different_request(cx: Context) -> CaseResult {
     for round in 0..ROUNDS {
         let ask = cx.ask(&format!("k{round}"));
         let asks = vec![cx.again(&ask).print(print(1)), cx.again(&ask).print(print(2))];
-        let (won, lost) = one_won(claim_together(&peers, asks).await?)?;
+        let (won, lost) = one_won(claim_together(&cx, &peers, asks).await?)?;
         equal("the loser's answer", &lost[..], &[Claimed::Mismatch { completed: false }][..])?;
         let seen = present(&peers[0], &ask).await?;
         equal("the stored fingerprint", seen.record.fingerprint, won.fingerprint)?;
@@ -133,7 +137,7 @@ async fn one_taker_of_a_dead_claim(cx: Context) -> CaseResult {
     for ask in &asks {
         cx.lapse(&peers[0], ask).await?;
         let takers = (0..4).map(|_| cx.again(ask)).collect();
-        let (won, lost) = one_won(claim_together(&peers, takers).await?)?;
+        let (won, lost) = one_won(claim_together(&cx, &peers, takers).await?)?;
         equal("the taker's attempt", won.fence.attempt, 2)?;
         all_in_progress(&lost)?;
         equal("the stored fence", present(&peers[0], ask).await?.record.fence(), won.fence)?;
@@ -149,7 +153,7 @@ async fn one_taker_after_expiry(cx: Context) -> CaseResult {
         let first = acquire(&peers[0], &brief).await?;
         peers[0].complete(&first.fence, &sealed("old")).await?;
         let takers = (0..4).map(|_| cx.again(&ask)).collect();
-        let (won, lost) = one_won(claim_together(&peers, takers).await?)?;
+        let (won, lost) = one_won(claim_together(&cx, &peers, takers).await?)?;
         all_in_progress(&lost)?;
         equal("the attempt of the new life", won.fence.attempt, 1)?;
         let fresh = won.fence.incarnation != first.fence.incarnation;
@@ -168,7 +172,7 @@ async fn one_replacement_of_what_never_began(cx: Context) -> CaseResult {
     for ask in &asks {
         cx.lapse(&peers[0], ask).await?;
         let takers = (2..6).map(|request| cx.again(ask).print(print(request))).collect();
-        let (won, lost) = one_won(claim_together(&peers, takers).await?)?;
+        let (won, lost) = one_won(claim_together(&cx, &peers, takers).await?)?;
         that(won.replaced, "the winner to be told that it replaced a record", &won)?;
         equal("the attempt of the new life", won.fence.attempt, 1)?;
         let mismatched = |a: &Claimed| *a == Claimed::Mismatch { completed: false };
@@ -181,7 +185,7 @@ async fn same_owner_twice(cx: Context) -> CaseResult {
     let peers = cx.connect_many(2).await?;
     for round in 0..ROUNDS {
         let ask = cx.ask(&format!("k{round}"));
-        let answers = claim_together(&peers, vec![ask.clone(), ask.clone()]).await?;
+        let answers = claim_together(&cx, &peers, vec![ask.clone(), ask.clone()]).await?;
         let mut fences = Vec::new();
         for answer in answers {
             fences.push(acquired(answer)?.fence);
@@ -222,7 +226,7 @@ async fn hundred_callers_on_ten_keys(cx: Context) -> CaseResult {
         let cx = cx.clone();
         together = together.and(async move { call(peer, ask, cx).await });
     }
-    let answers: Result<Vec<_>, Failure> = together.run().await?.into_iter().collect();
+    let answers: Result<Vec<_>, Failure> = together.run(&cx).await?.into_iter().collect();
     let answers = answers?;
     equal("pieces of work done", answers.iter().filter(|(worked, _)| *worked).count(), 10)?;
     for number in 0..10 {
@@ -255,7 +259,7 @@ async fn losers_change_nothing(cx: Context) -> CaseResult {
                 (claimed, cleaned)
             });
         }
-        for (claimed, cleaned) in together.run().await? {
+        for (claimed, cleaned) in together.run(&cx).await? {
             equal("a loser's claim", claimed?, Claimed::Mismatch { completed: false })?;
             crate::failure::refused(cleaned, idem_core::error::ErrorKind::FenceLost)?;
         }

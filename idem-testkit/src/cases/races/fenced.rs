@@ -99,7 +99,8 @@ where
     F: Future<Output = Result<T, StoreError>> + Send + 'static,
 {
     let (taker, takes) = (taker.clone(), cx.again(ask));
-    let (written, claimed) = both(write, async move { taker.claim(&takes.claim()).await }).await?;
+    let (written, claimed) =
+        both(cx, write, async move { taker.claim(&takes.claim()).await }).await?;
     Ok((written, claimed?))
 }
 
@@ -220,7 +221,7 @@ async fn two_replies_under_one_fence(cx: Context) -> CaseResult {
         let (left, right) = (a.clone(), b.clone());
         let (of_left, of_right) = (fence.clone(), fence);
         let (one, two) =
-            both(async move { left.complete(&of_left, &sealed("one")).await }, async move {
+            both(&cx, async move { left.complete(&of_left, &sealed("one")).await }, async move {
                 right.complete(&of_right, &sealed("two")).await
             })
             .await?;
@@ -242,7 +243,7 @@ async fn same_reply_twice(cx: Context) -> CaseResult {
         let (left, right) = (a.clone(), b.clone());
         let (of_left, of_right) = (fence.clone(), fence);
         let (one, two) =
-            both(async move { left.complete(&of_left, &sealed("same")).await }, async move {
+            both(&cx, async move { left.complete(&of_left, &sealed("same")).await }, async move {
                 right.complete(&of_right, &sealed("same")).await
             })
             .await?;
@@ -261,7 +262,7 @@ async fn heartbeat_against_complete(cx: Context) -> CaseResult {
         let (left, right) = (a.clone(), b.clone());
         let (of_left, of_right) = (fence.clone(), fence);
         let (completed, renewed) =
-            both(async move { left.complete(&of_left, &sealed("done")).await }, async move {
+            both(&cx, async move { left.complete(&of_left, &sealed("done")).await }, async move {
                 right.renew(&of_right, Duration::from_secs(7_200)).await
             })
             .await?;

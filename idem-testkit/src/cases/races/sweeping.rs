@@ -61,7 +61,7 @@ async fn sweep_against_complete(cx: Context) -> CaseResult {
         cx.lapse(&a, &ask).await?;
         let (holder, fence) = (a.clone(), held.fence.clone());
         let complete = async move { holder.complete(&fence, &sealed("done")).await };
-        let (completed, swept) = both(complete, sweeps(b.clone(), 3)).await?;
+        let (completed, swept) = both(&cx, complete, sweeps(b.clone(), 3)).await?;
         completed?;
         swept?;
         let stands = matches!(present(&a, &ask).await?.record.state, State::Completed { .. });
@@ -77,7 +77,7 @@ async fn sweep_against_reclaim(cx: Context) -> CaseResult {
         expired(&cx, &a, &ask).await?;
         let (claimer, next) = (a.clone(), cx.again(&ask));
         let claim = async move { claimer.claim(&next.claim()).await };
-        let (claimed, swept) = both(claim, sweeps(b.clone(), 3)).await?;
+        let (claimed, swept) = both(&cx, claim, sweeps(b.clone(), 3)).await?;
         swept?;
         let held = acquired(claimed?)?;
         equal("the stored fence", present(&a, &ask).await?.record.fence(), held.fence)?;
@@ -101,7 +101,7 @@ async fn sweep_against_replays(cx: Context) -> CaseResult {
         expired(&cx, &a, &cx.ask(&format!("gone{round}"))).await?;
         let (reader, next) = (a.clone(), cx.again(&ask));
         let claim = async move { reader.claim(&next.claim()).await };
-        let (claimed, swept) = both(claim, sweeps(b.clone(), 2)).await?;
+        let (claimed, swept) = both(&cx, claim, sweeps(b.clone(), 2)).await?;
         swept?;
         match claimed? {
             Claimed::Completed(replay) => equal("the reply", replay.reply, sealed("kept"))?,
@@ -124,7 +124,7 @@ async fn sweep_against_late_holder(cx: Context) -> CaseResult {
         cx.pass(if cx.steps_clock() { cx.brief() } else { Duration::from_millis(2) }).await?;
         let (holder, fence) = (a.clone(), held.fence.clone());
         let complete = async move { holder.complete(&fence, &sealed("done")).await };
-        let (completed, swept) = both(complete, sweeps(b.clone(), 1)).await?;
+        let (completed, swept) = both(&cx, complete, sweeps(b.clone(), 1)).await?;
         swept?;
         let stands = a.get(&ask.scope, &ask.key).await?.map(|seen| seen.record.fence());
         match completed {

@@ -123,6 +123,7 @@ async fn expired_is_inserted_anew(cx: Context) -> CaseResult {
     equal("the recovery point", held.recovery, None)?;
     equal("the input", held.input, None)?;
     let record = present(&peer, &next).await?.record;
+    equal("the stored fence", record.fence(), held.fence)?;
     equal("the stored operation", record.operation, next.operation)?;
     equal("the stored fingerprint", record.fingerprint, print(2))?;
     equal("the stored input", record.input, None)?;

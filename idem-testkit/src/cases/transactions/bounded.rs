@@ -158,7 +158,7 @@ async fn one_commit_race(cx: Context) -> CaseResult {
             together = together.and(async move { execute(&peer, &ask, &row).await });
         }
         let mut committed = 0;
-        for answer in together.run().await? {
+        for answer in together.run(&cx).await? {
             committed += u64::from(answer?);
         }
         equal("committed executions", committed, 1)?;

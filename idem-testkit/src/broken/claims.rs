@@ -1,0 +1,328 @@
+//! Stores that get a row of the claim table wrong where nobody is taken over.
+
+use idem_core::claim::{Claim, Claimed, Replay, Takeover};
+use idem_core::error::ErrorKind;
+use idem_core::fingerprint::{Fingerprint, Fingerprints};
+use idem_core::record::{Incarnation, Record, State};
+use idem_core::time::Timestamp;
+use idem_core::transition::{self, Change, Decision};
+
+use super::BrokenStore;
+use super::rules::Rules;
+
+pub(super) fn stores() -> Vec<BrokenStore> {
+    vec![
+        BrokenStore::new(
+            "fingerprint-not-compared",
+            "the request is not compared: another body gets the first one's answer",
+            "R4, R22",
+            "table::completed_with_another_request_is_a_mismatch",
+            Claims(|found, claim, now, fresh| {
+                let same = found.map_or(claim.fingerprints.primary(), |found| found.fingerprint);
+                with_prints(found, claim, now, fresh, same)
+            }),
+        ),
+        BrokenStore::new(
+            "fingerprint-compared-only-when-finished",
+            "another body under a live key is told to wait, and gets a mismatch only afterwards",
+            "R4",
+            "table::live_with_another_request_is_a_mismatch",
+            Claims(|found, claim, now, fresh| match found {
+                Some(record) if matches!(record.state, State::InProgress { .. }) => {
+                    with_prints(found, claim, now, fresh, record.fingerprint)
+                }
+                _ => transition::claim(found, claim, now, fresh),
+            }),
+        ),
+        BrokenStore::new(
+            "operation-not-compared",
+            "two jobs that use one key replay each other",
+            "R4",
+            "table::completed_with_another_operation_is_a_mismatch",
+            Claims(|found, claim, now, fresh| {
+                let mut claim = *claim;
+                if let Some(record) = transition::visible(found, now) {
+                    claim.operation = &record.operation;
+                }
+                transition::claim(found, &claim, now, fresh)
+            }),
+        ),
+        BrokenStore::new(
+            "unknown-scheme-is-a-mismatch",
+            "after a downgrade every open key is a false mismatch",
+            "R23",
+            "table::unknown_scheme_of_a_live_record",
+            UnknownScheme { replays: false },
+        ),
+        BrokenStore::new(
+            "unknown-scheme-matches",
+            "what cannot be compared is taken for the same, and the reply is handed out",
+            "R23",
+            "table::unknown_scheme_of_a_completed_record",
+            UnknownScheme { replays: true },
+        ),
+        BrokenStore::new(
+            "only-the-first-print-counts",
+            "a claim that knows two schemes is compared under its first one alone",
+            "R23",
+            "table::each_scheme_is_compared_with_its_like",
+            Claims(|found, claim, now, fresh| {
+                with_prints(found, claim, now, fresh, claim.fingerprints.primary())
+            }),
+        ),
+        BrokenStore::new(
+            "only-inserts",
+            "a reconciler's claim inserts where its record is gone",
+            "R2",
+            "table::only_never_inserts",
+            Claims(|found, claim, now, fresh| {
+                let mut claim = *claim;
+                if transition::visible(found, now).is_none() {
+                    claim.takeover = Takeover::Never;
+                }
+                transition::claim(found, &claim, now, fresh)
+            }),
+        ),
+        BrokenStore::new(
+            "own-claim-not-recognised",
+            "a repeated claim is told that somebody else is at work",
+            "R5",
+            "table::own_claim_again_is_acquired",
+            OwnClaim(|mut decision, record, now| {
+                if let State::InProgress { locked_until, .. } = record.state {
+                    decision.change = Change::None;
+                    let remaining = locked_until.since(now);
+                    decision.outcome = Ok(Claimed::InProgress { remaining });
+                }
+                decision
+            }),
+        ),
+        BrokenStore::new(
+            "own-claim-leaves-the-lease",
+            "a repeated claim is told Acquired, with the lease that was set the first time",
+            "R5, R6",
+            "table::own_claim_again_has_a_live_lease",
+            OwnClaim(|mut decision, record, now| {
+                decision.change = Change::None;
+                if let (Ok(Claimed::Acquired(held)), State::InProgress { locked_until, .. }) =
+                    (&mut decision.outcome, &record.state)
+                {
+                    held.lease = locked_until.since(now);
+                }
+                decision
+            }),
+        ),
+        BrokenStore::new(
+            "own-claim-counts-as-an-attempt",
+            "a repeated claim raises the attempt, so that its own first fence is lost",
+            "R5",
+            "races::same_owner_twice",
+            OwnClaim(|mut decision, _, _| {
+                if let (Change::Put(record), Ok(Claimed::Acquired(held))) =
+                    (&mut decision.change, &mut decision.outcome)
+                {
+                    record.attempt += 1;
+                    held.fence.attempt += 1;
+                }
+                decision
+            }),
+        ),
+        BrokenStore::new(
+            "own-claim-compared-like-any-other",
+            "a repeated claim is looked for only after policy, scheme and request were looked at",
+            "R5",
+            "table::own_row_comes_before_every_other",
+            Claims(|found, claim, now, fresh| {
+                let decision = transition::claim(found, claim, now, fresh);
+                let mut stranger = *claim;
+                stranger.owner = idem_core::record::Owner::from_bytes([0xab; 16]);
+                let as_stranger = transition::claim(found, &stranger, now, fresh);
+                let refused = matches!(
+                    as_stranger.outcome,
+                    Err(_) | Ok(Claimed::Mismatch { .. } | Claimed::Lapsed(_))
+                );
+                if refused { as_stranger } else { decision }
+            }),
+        ),
+        BrokenStore::new(
+            "expired-reply-is-replayed-until-swept",
+            "expiry is left to the sweeper: what it has not got to is still replayed",
+            "R11",
+            "sweep::expiry_needs_no_sweep",
+            ReplaysUntilSwept,
+        ),
+        BrokenStore::new(
+            "only-takes-expired-replies",
+            "a claim with Only on an expired reply starts a new life",
+            "R2, R11",
+            "table::only_on_expired_is_gone",
+            Claims(|found, claim, now, fresh| {
+                let mut claim = *claim;
+                if found.is_some() && transition::visible(found, now).is_none() {
+                    claim.takeover = Takeover::Never;
+                }
+                transition::claim(found, &claim, now, fresh)
+            }),
+        ),
+        BrokenStore::new(
+            "mismatch-says-in-flight",
+            "a mismatch never says that the first request has finished",
+            "R4",
+            "table::completed_with_another_request_is_a_mismatch",
+            Claims(|found, claim, now, fresh| {
+                let mut decision = transition::claim(found, claim, now, fresh);
+                if let Ok(Claimed::Mismatch { completed }) = &mut decision.outcome {
+                    *completed = false;
+                }
+                decision
+            }),
+        ),
+        BrokenStore::new(
+            "replay-under-the-asker's-fence",
+            "a replay names the fence of whoever asks, so that it looks like its own work",
+            "R8",
+            "table::completed_is_replayed",
+            Claims(|found, claim, now, fresh| {
+                let mut decision = transition::claim(found, claim, now, fresh);
+                if let Ok(Claimed::Completed(replay)) = &mut decision.outcome {
+                    let mut fence = replay.fence.clone();
+                    fence.owner = claim.owner;
+                    *replay = Replay::new(replay.reply.clone(), replay.expires_in, fence);
+                }
+                decision
+            }),
+        ),
+        BrokenStore::new(
+            "losers-prolong-the-lease",
+            "whoever asks while it runs pushes the end of the lease away",
+            "R2",
+            "table::live_is_in_progress",
+            Claims(|found, claim, now, fresh| {
+                let mut decision = transition::claim(found, claim, now, fresh);
+                if let (Ok(Claimed::InProgress { .. }), Some(record)) = (&decision.outcome, found) {
+                    let mut record = record.clone();
+                    if let State::InProgress { locked_until, .. } = &mut record.state {
+                        *locked_until = locked_until.after(claim.lease);
+                    }
+                    decision.change = Change::Put(Box::new(record));
+                }
+                decision
+            }),
+        ),
+    ]
+}
+
+type Decides = fn(Option<&Record>, &Claim<'_>, Timestamp, Incarnation) -> Decision<Claimed>;
+
+/// Another claim table.
+struct Claims(Decides);
+
+impl Rules for Claims {
+    fn claim(
+        &self,
+        found: Option<&Record>,
+        claim: &Claim<'_>,
+        now: Timestamp,
+        fresh: Incarnation,
+    ) -> Decision<Claimed> {
+        (self.0)(found, claim, now, fresh)
+    }
+}
+
+/// The right table, with what a found record is compared with put in place.
+fn with_prints(
+    found: Option<&Record>,
+    claim: &Claim<'_>,
+    now: Timestamp,
+    fresh: Incarnation,
+    print: Fingerprint,
+) -> Decision<Claimed> {
+    let mut decision = {
+        let prints = Fingerprints::new(print);
+        let mut compared = *claim;
+        compared.fingerprints = &prints;
+        transition::claim(found, &compared, now, fresh)
+    };
+    if let Change::Put(record) = &mut decision.change
+        && record.incarnation == fresh
+    {
+        record.fingerprint = claim.fingerprints.primary();
+    }
+    if let Ok(Claimed::Acquired(held)) = &mut decision.outcome
+        && held.fence.incarnation == fresh
+    {
+        held.fingerprint = claim.fingerprints.primary();
+    }
+    decision
+}
+
+struct UnknownScheme {
+    replays: bool,
+}
+
+impl Rules for UnknownScheme {
+    fn claim(
+        &self,
+        found: Option<&Record>,
+        claim: &Claim<'_>,
+        now: Timestamp,
+        fresh: Incarnation,
+    ) -> Decision<Claimed> {
+        let mut decision = transition::claim(found, claim, now, fresh);
+        let unknown = |kind| kind == ErrorKind::WrongSchema;
+        if decision.outcome.as_ref().is_err_and(|refusal| unknown(refusal.kind))
+            && let Some(record) = found
+        {
+            if self.replays {
+                return with_prints(found, claim, now, fresh, record.fingerprint);
+            }
+            let completed = matches!(record.state, State::Completed { .. });
+            decision.outcome = Ok(Claimed::Mismatch { completed });
+        }
+        decision
+    }
+}
+
+/// Something else is made of a repeat of the own claim.
+struct OwnClaim(fn(Decision<Claimed>, &Record, Timestamp) -> Decision<Claimed>);
+
+impl Rules for OwnClaim {
+    fn claim(
+        &self,
+        found: Option<&Record>,
+        claim: &Claim<'_>,
+        now: Timestamp,
+        fresh: Incarnation,
+    ) -> Decision<Claimed> {
+        let decision = transition::claim(found, claim, now, fresh);
+        match found {
+            Some(record)
+                if record.owner == claim.owner
+                    && matches!(record.state, State::InProgress { .. }) =>
+            {
+                (self.0)(decision, record, now)
+            }
+            _ => decision,
+        }
+    }
+}
+
+struct ReplaysUntilSwept;
+
+impl Rules for ReplaysUntilSwept {
+    fn claim(
+        &self,
+        found: Option<&Record>,
+        claim: &Claim<'_>,
+        now: Timestamp,
+        fresh: Incarnation,
+    ) -> Decision<Claimed> {
+        let mut kept = found.cloned();
+        if let Some(State::Completed { expires_at, .. }) =
+            kept.as_mut().map(|record| &mut record.state)
+        {
+            *expires_at = None;
+        }
+        transition::claim(kept.as_ref(), claim, now, fresh)
+    }
+}

@@ -1,0 +1,158 @@
+//! Deliberately broken stores: the suite's own test (DESIGN: each must fail the case named for
+//! it, and the right store none).
+//!
+//! Each is a store that somebody could have written: a right store with one mistake, out of a
+//! known list of them. [`catalogue`] names them all.
+
+mod admins;
+mod claims;
+mod clocks;
+mod fences;
+mod files;
+mod lent;
+mod listing;
+mod races;
+mod rules;
+mod sweeps;
+mod takeovers;
+mod transactions;
+mod workshop;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use idem_core::async_trait;
+use idem_core::time::{Clock, ManualClock};
+
+use crate::capability::{Capabilities, Capability};
+use crate::conformance::Conformance;
+use crate::fixture::{Connected, Fixture, SetupError, SteppedClock};
+use crate::memory::MemoryFixture;
+use lent::Rows;
+use rules::{Right, Rules};
+use workshop::Workshop;
+
+/// A store with one mistake in it, and the case that must find it.
+#[derive(Clone)]
+pub struct BrokenStore {
+    name: &'static str,
+    mistake: &'static str,
+    rules: &'static str,
+    caught_by: &'static str,
+    decides: Arc<dyn Rules>,
+    hangs: bool,
+}
+
+impl BrokenStore {
+    fn new(
+        name: &'static str,
+        mistake: &'static str,
+        rules: &'static str,
+        caught_by: &'static str,
+        decides: impl Rules,
+    ) -> Self {
+        Self { name, mistake, rules, caught_by, decides: Arc::new(decides), hangs: false }
+    }
+
+    /// It does not come back with an answer: its cases are given little time.
+    #[must_use]
+    fn hanging(mut self) -> Self {
+        self.hangs = true;
+        self
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// What is wrong with it.
+    pub fn mistake(&self) -> &'static str {
+        self.mistake
+    }
+
+    /// The rules that it breaks.
+    pub fn rules(&self) -> &'static str {
+        self.rules
+    }
+
+    /// The case that is named for it.
+    pub fn caught_by(&self) -> &'static str {
+        self.caught_by
+    }
+
+    /// The suite on it.
+    pub fn conformance(&self) -> Conformance {
+        let suite = conformance(self.name, self.decides.clone());
+        if self.hangs { suite.case_limit(SOON) } else { suite }
+    }
+}
+
+/// How long a case on a store that hangs may take: well over what the right one takes.
+const SOON: Duration = Duration::from_secs(8);
+
+impl std::fmt::Debug for BrokenStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BrokenStore").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Every broken store, by the part of the contract that it breaks.
+pub fn catalogue() -> Vec<BrokenStore> {
+    [
+        races::stores(),
+        claims::stores(),
+        takeovers::stores(),
+        fences::stores(),
+        clocks::stores(),
+        sweeps::stores(),
+        files::stores(),
+        admins::stores(),
+        transactions::stores(),
+    ]
+    .concat()
+}
+
+/// The suite on the store that the broken ones are made from, with nothing wrong in it.
+pub fn right() -> Conformance {
+    conformance("right", Arc::new(Right))
+}
+
+fn conformance(name: &'static str, rules: Arc<dyn Rules>) -> Conformance {
+    let open = move || {
+        let rules = rules.clone();
+        async move { Ok(Fresh::new(rules)) }
+    };
+    Conformance::new(name, capabilities(), open)
+}
+
+fn capabilities() -> Capabilities {
+    MemoryFixture::capabilities()
+        .with(Capability::Transactions)
+        .without(Capability::IndependentRecords, "it has one writer")
+}
+
+struct Fresh {
+    store: Workshop,
+    clock: Arc<ManualClock>,
+}
+
+impl Fresh {
+    fn new(rules: Arc<dyn Rules>) -> Self {
+        let clock = Arc::new(ManualClock::new());
+        let store = Workshop::new(rules, clock.clone() as Arc<dyn Clock>);
+        Self { store, clock }
+    }
+}
+
+#[async_trait]
+impl Fixture for Fresh {
+    async fn connect(&self) -> Result<Connected, SetupError> {
+        let store = self.store.clone();
+        Ok(Connected::admin(store.clone()).with_transactions(store, Rows))
+    }
+
+    fn clock(&self) -> Option<Arc<dyn SteppedClock>> {
+        Some(self.clock.clone())
+    }
+}
