@@ -161,7 +161,7 @@ async fn a_message_stands_in_the_outbox_as_it_was_pushed_and_once() {
         let place = Place::new(server).await;
         let store = place.open().await;
         let message = OutboxMessage::new("order\0é", vec![0_u8, 255]).unwrap();
-        let message = message.ordered_by("o\01").unwrap().with_header("n", "v\0").unwrap();
+        let message = message.ordered_by("o\0x").unwrap().with_header("n", "v\0").unwrap();
         let plain = OutboxMessage::new("t", "").unwrap();
         let mut tx = store.begin().await.unwrap();
         store.push_in(&mut tx, &message).await.unwrap();
@@ -173,7 +173,7 @@ async fn a_message_stands_in_the_outbox_as_it_was_pushed_and_once() {
         assert_eq!(rows.len(), 2);
         assert_eq!(rows[0].get::<Vec<u8>, _>(0), message.id().as_bytes());
         assert_eq!(rows[0].get::<Vec<u8>, _>(1), message.topic().as_bytes());
-        assert_eq!(rows[0].get::<Option<Vec<u8>>, _>(2).unwrap(), b"o\01");
+        assert_eq!(rows[0].get::<Option<Vec<u8>>, _>(2).unwrap(), b"o\0x");
         let headers: Vec<(String, String)> =
             serde_json::from_slice(rows[0].get::<&[u8], _>(3)).unwrap();
         assert_eq!(headers, message.headers());
