@@ -64,9 +64,8 @@ pub(super) async fn commit_step<S: TransactionalStore>(
         Ok(held) => held,
         Err(error) => return Err(undo(&store, open, &execution, error).await),
     };
-    execution.inner.local.step();
     finish(&store, open, &execution, &fence, Some(&recovery)).await?;
-    execution.inner.local.commit_is_over();
+    execution.inner.local.step_is_committed();
     execution.inner.lease.extend(sent, held.remaining);
     *standing = Standing { number: recovery.number, progress };
     Ok(())

@@ -39,7 +39,7 @@ pub(super) struct Local {
 struct State {
     phase: Phase,
     asked: bool,
-    /// A commit that is not the last was sent.
+    /// Rows of a step were committed.
     stepped: bool,
     /// The one-commit form: the handler had the transaction before.
     used: bool,
@@ -77,12 +77,7 @@ impl Local {
         self.change(|state| state.asked)
     }
 
-    /// Notes that rows of a step are about to be committed.
-    pub(super) fn step(&self) {
-        self.change(|state| state.stepped = true);
-    }
-
-    /// Whether rows of a step may stand.
+    /// Whether rows of a step stand.
     pub(super) fn has_stepped(&self) -> bool {
         self.change(|state| state.stepped)
     }
@@ -161,6 +156,12 @@ impl Local {
 
     pub(super) fn committed(&self, reply: Reply) {
         self.change(|state| state.phase = Phase::Committed(reply));
+    }
+
+    /// The COMMIT is known to have ended the transaction with the rows of a step.
+    pub(super) fn step_is_committed(&self) {
+        self.change(|state| state.stepped = true);
+        self.commit_is_over();
     }
 
     /// The COMMIT is known to have ended the transaction, and not with a reply.

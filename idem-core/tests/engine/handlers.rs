@@ -249,3 +249,40 @@ async fn r20_a_key_that_is_reused_for_another_request_has_another_downstream_key
     assert_eq!(keys[0], keys[1], "the same request collapses downstream");
     assert_ne!(keys[1], keys[2]);
 }
+
+/// R20: how keys are derived stands in the record: a secret that is rotated while work is under
+/// way does not change its keys.
+#[tokio::test(start_paused = true)]
+async fn r20_a_rotated_secret_does_not_change_the_keys_of_work_under_way() {
+    use idem_core::downstream::{DownstreamKeys, Namespace};
+    use idem_core::engine::Engine;
+    use idem_core::seal::SecretId;
+    let id = |id| SecretId::new(id).unwrap();
+    let keys = || DownstreamKeys::new(Namespace::new("test").unwrap());
+    let old = keys().with_secret(id("old"), [1; 32]).unwrap();
+    let rotated = keys()
+        .with_secret(id("new"), [2; 32])
+        .unwrap()
+        .with_other_secret(id("old"), [1; 32])
+        .unwrap();
+    let renamed = DownstreamKeys::new(Namespace::new("another").unwrap())
+        .with_secret(id("old"), [1; 32])
+        .unwrap();
+    let world = World::new(|builder| builder);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    for (keys, dies) in [(old, true), (rotated, true), (renamed, false)] {
+        let builder = Engine::builder(world.store.clone()).downstream_keys(keys);
+        let (engine, seen) = (builder.build().unwrap(), Arc::clone(&seen));
+        let result = engine
+            .run(&world.operation, World::call(), async move |execution: Execution| {
+                let key = execution.downstream_key("charge").await?;
+                seen.lock().unwrap().push(key);
+                if dies { Err(Failure::unknown("killed")) } else { Ok("done") }
+            })
+            .await;
+        assert_eq!(result.is_err(), dies, "{result:?}");
+        tokio::time::sleep(LEASE).await;
+    }
+    let seen = seen.lock().unwrap();
+    assert!(seen.len() == 3 && seen.iter().all(|key| *key == seen[0]), "{seen:?}");
+}

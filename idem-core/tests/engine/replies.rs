@@ -103,6 +103,21 @@ async fn paused_past_its_lease(write_hangs: bool) {
     assert_eq!(world.runs(), 2);
 }
 
+/// Nor where the holder was told that its lease is lost, whatever its own count says.
+#[tokio::test(start_paused = true)]
+async fn r16_a_holder_that_knows_its_lease_is_lost_delivers_nothing_unstored() {
+    let world = World::new(|builder| builder);
+    world.store.fail(Verb::Renew, [Fault::Request(ErrorKind::FenceLost)]);
+    world.store.fail(Verb::Complete, [Fault::Request(ErrorKind::NotApplied); 1_000]);
+    let result = world
+        .run(async |execution| {
+            execution.lease_lost().await;
+            Ok("lost".to_owned())
+        })
+        .await;
+    assert!(matches!(result, Err(RunError::NotStored)), "{result:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn r17_a_reply_over_the_limit_is_delivered_once_and_never_runs_again() {
     let world = World::new(|builder| builder.max_reply_bytes(10));

@@ -81,3 +81,14 @@ async fn making_sure_leaves_no_claim_behind() {
     assert!(matches!(world.order("lost").await, Err(RunError::RolledBack)));
     assert!(world.record().await.is_none());
 }
+
+/// A claim that got no answer in time is known not to be applied: dropped, it is rolled back.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_not_answered_in_time_is_not_unknown() {
+    let limit = LOCK_WAIT / 10;
+    let world = World::with(LocalForm::OneCommit, |builder| builder.claim_limit(limit));
+    world.store.hold_row_for(LEASE);
+    let error = world.order("never").await.unwrap_err();
+    let kind = idem_core::error::ErrorKind::NotApplied;
+    assert_eq!((error.store_kind(), world.runs()), (Some(kind), 0));
+}
