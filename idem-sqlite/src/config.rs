@@ -163,7 +163,8 @@ impl SqliteStoreBuilder {
     }
 
     /// Opens the database at `path`. A missing file is created, unless
-    /// [`migrates`](Self::migrates) is off.
+    /// [`migrates`](Self::migrates) is off. Foreign keys are enforced, as the driver's connections
+    /// do unless told otherwise; to have other settings open it [on a pool](Self::on_pool).
     ///
     /// # Errors
     /// - `InvalidInput`: a setting is out of its bounds.

@@ -48,6 +48,11 @@ pub(crate) fn at_commit(verb: Verb, error: Error) -> StoreError {
     StoreError::new(ErrorKind::OutcomeUnknown, verb, detail).with_source(error)
 }
 
+/// Whether the disk or the quota is full.
+pub(crate) fn is_full(error: &Error) -> bool {
+    primary(code(error)) == FULL
+}
+
 /// A write to one row that did not change one row: a trigger of somebody else's.
 pub(crate) fn interfered(verb: Verb) -> StoreError {
     let detail = "the store's table did not take what this build wrote";

@@ -5,7 +5,8 @@
 //!
 //! The records are an ordinary table with an index on (scope, key), not a WITHOUT ROWID one: a
 //! row holds a whole reply, and in a WITHOUT ROWID table every level of the tree would hold such
-//! rows.
+//! rows. Measured with 20,000 keys, it made no difference at replies of 200 bytes; at 1,500 bytes
+//! a claim with its completion took twice the time and the file twice the space.
 
 use std::time::Duration;
 

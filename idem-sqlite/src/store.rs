@@ -76,7 +76,9 @@ impl SqliteStore {
             let _ = transaction.rollback().await;
         } else {
             shared.apply(&mut transaction, verb, scope, key, &decision.change).await?;
-            transaction.commit().await.map_err(|error| error::at_commit(verb, error))?;
+            if let Err(error) = transaction.commit().await {
+                return Err(shared.not_committed(verb, scope, key, found.as_ref(), error).await);
+            }
         }
         decision.outcome.map_err(|refusal| refusal.at(verb))
     }
@@ -132,6 +134,27 @@ impl Shared {
         let done = query.execute(connection).await;
         let done = done.map_err(|error| error::before_commit(verb, error))?;
         if done.rows_affected() == 1 { Ok(()) } else { Err(error::interfered(verb)) }
+    }
+
+    /// The error of a commit of one record. A disk that was full while the commit was being
+    /// written is common enough to look: under the write lock, a record that stands as it was
+    /// found says that the commit did not happen.
+    async fn not_committed(
+        &self,
+        verb: Verb,
+        scope: &Scope,
+        key: &Key,
+        found: Option<&Record>,
+        error: sqlx::Error,
+    ) -> StoreError {
+        if error::is_full(&error)
+            && let Ok(mut transaction) = self.pools.begin(verb).await
+            && let Ok(standing) = self.find(&mut transaction, verb, scope, key).await
+            && standing.as_ref() == found
+        {
+            return error::before_commit(verb, error);
+        }
+        error::at_commit(verb, error)
     }
 
     /// Reads a page of at most `limit` records from a query that asks for one more.
