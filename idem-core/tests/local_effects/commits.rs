@@ -3,6 +3,7 @@
 use idem_core::engine::{How, Misuse, RunError};
 use idem_core::error::{ErrorKind, Verb};
 use idem_core::operation::{LocalForm, OnUnknown};
+use idem_core::reply::Reply;
 use tokio::time::{Instant, sleep};
 
 use crate::store::{Commit, LOCK_WAIT};
@@ -98,6 +99,32 @@ async fn a_record_that_cannot_be_asked_leaves_it_unknown_and_the_lease_held() {
         // A record that stays silent is asked until the lease is over.
         assert!(held || kind != ErrorKind::CorruptRecord, "{kind}: {early:?}");
         assert_eq!(world.rows(), 0);
+    }
+}
+
+/// R9: while the acknowledgement was awaited another execution completed.
+#[tokio::test(start_paused = true)]
+async fn a_commit_that_lost_to_another_execution_gets_the_winners_reply() {
+    for form in BOTH {
+        for commits in [true, false] {
+            let world = World::new(form);
+            if form == LocalForm::ClaimFirst && !commits {
+                continue; // The engine commits nothing itself in this form.
+            }
+            world.store.commits_go([Commit::Overtaken]);
+            let outcome = world
+                .run(async move |execution, store| {
+                    if !commits {
+                        return Ok(Reply::from("loser".to_owned()));
+                    }
+                    let transaction = ordered(&execution, &store).await?;
+                    Ok(transaction.commit("loser".to_owned()).await?.into())
+                })
+                .await
+                .unwrap();
+            assert_eq!((outcome.how, body(&outcome)), (How::Replayed, "winner"), "{form:?}");
+            assert_eq!((world.rows(), world.runs()), (0, 1));
+        }
     }
 }
 

@@ -21,8 +21,8 @@ use idem_core::transition::{self, Applied, Change, Decision};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{sleep, timeout};
 
-use crate::fate::Chance;
 pub(crate) use crate::fate::Commit;
+use crate::fate::{Chance, overtake};
 
 /// How long a verb waits for a locked row.
 pub(crate) const LOCK_WAIT: Duration = Duration::from_secs(1);
@@ -368,6 +368,12 @@ impl TransactionalStore for TxStore {
                         store.apply_commit(tx);
                     }
                 });
+            }
+            Commit::Overtaken => {
+                let mut records = tx.records.clone();
+                let claimed = !lock(&self.records).is_empty();
+                records.values_mut().for_each(|record| overtake(record, claimed));
+                *lock(&self.records) = records;
             }
             Commit::Panics => {
                 self.apply_commit(tx);
