@@ -188,6 +188,17 @@ impl Conformance {
         Report::new(self.store.clone(), self.seed, millis(started), reports)
     }
 
+    /// A fresh fixture, for tests beside the suite.
+    ///
+    /// # Errors
+    /// When it cannot be had.
+    ///
+    /// # Cancel safety
+    /// As the fixture's own.
+    pub async fn fixture(&self) -> Result<Box<dyn Fixture>, SetupError> {
+        (self.open)().await
+    }
+
     fn selected(&self) -> Vec<Case> {
         let passes = |case: &Case| {
             self.filter.as_ref().is_none_or(|part| case.name().contains(part))

@@ -95,6 +95,12 @@ impl Context {
         Ok(self.peer(connected))
     }
 
+    /// A connection whose calls are not traced: for many of them.
+    pub(crate) async fn store(&self) -> Result<Arc<dyn Store>, Failure> {
+        let connected = self.fixture().connect().await.map_err(|e| setup("a connection", &e))?;
+        Ok(connected.store)
+    }
+
     pub(crate) async fn connect_many(&self, count: usize) -> Result<Vec<Peer>, Failure> {
         let mut peers = Vec::with_capacity(count);
         for _ in 0..count {

@@ -122,6 +122,11 @@ impl Connected {
         Self { store: admin.clone(), admin: Some(admin), transactions: None }
     }
 
+    /// Its eight verbs.
+    pub fn verbs(&self) -> Arc<dyn Store> {
+        self.store.clone()
+    }
+
     /// Adds its transactions, with rows of the fixture's own to write in them.
     #[must_use]
     pub fn with_transactions<S: TransactionalStore>(

@@ -22,6 +22,7 @@ mod failure;
 pub mod faults;
 pub mod fixture;
 mod harness;
+pub mod history;
 mod listing;
 pub mod memory;
 mod model;

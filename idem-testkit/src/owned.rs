@@ -9,7 +9,7 @@ use idem_core::key::{Key, Scope};
 use idem_core::record::{OperationName, Owner, Retention};
 
 /// A claim that can wait.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OwnedClaim {
     pub(crate) scope: Scope,
     pub(crate) key: Key,

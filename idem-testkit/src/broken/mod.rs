@@ -11,6 +11,7 @@ mod fences;
 mod files;
 mod lent;
 mod listing;
+mod planted;
 mod races;
 mod rules;
 mod sweeps;
@@ -28,6 +29,8 @@ use crate::capability::{Capabilities, Capability};
 use crate::conformance::Conformance;
 use crate::fixture::{Connected, Fixture, SetupError, SteppedClock};
 use crate::memory::MemoryFixture;
+pub use planted::double_acquirer;
+
 use lent::Rows;
 use rules::{Right, Rules};
 use workshop::Workshop;

@@ -7,6 +7,7 @@ mod boundary;
 mod damage;
 mod data;
 mod drops;
+mod history;
 mod instant;
 mod keys;
 mod model;
@@ -40,6 +41,7 @@ pub fn all() -> Vec<Case> {
         damage::cases,
         secrets::cases,
         model::cases,
+        history::cases,
     ];
     sections.iter().flat_map(|section| section()).collect()
 }
