@@ -64,7 +64,9 @@ fn a_disk_without_room_at_the_commit_is_a_full_store() {
     let mount = "mount -t tmpfs -o size=400k tmpfs \"$IDEM_DISK\"";
     let allowed = shell(&around, mount, &place, full).stderr(Stdio::null()).status();
     if !allowed.is_ok_and(|status| status.success()) {
-        println!("skipped: this machine does not let a test mount a small disk");
+        // Only whoever runs the tests decides that this goes unproven on their machine.
+        let given_up = std::env::var_os("IDEM_NO_SMALL_DISK").is_some();
+        assert!(given_up, "a small disk cannot be mounted; set IDEM_NO_SMALL_DISK=1 to go without");
         return;
     }
     let script = format!("{mount} && exec \"$0\" worker --exact");
