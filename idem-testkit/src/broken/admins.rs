@@ -1,6 +1,7 @@
 //! Stores whose operator's verbs delete too much, or tell something else than there is.
 
 use idem_core::admin::{Filter, Forgotten, Stats};
+use idem_core::cursor::ListPosition;
 use idem_core::error::StoreError;
 use idem_core::key::Scope;
 use idem_core::record::{Fence, Observed, Record, State};
@@ -86,6 +87,33 @@ pub(super) fn stores() -> Vec<BrokenStore> {
                     _ => None,
                 });
                 Stats { oldest_lapse: lapses.min(), ..listing::stats(data, now) }
+            }),
+        ),
+        BrokenStore::new(
+            "stats-of-nothing-have-a-lapse",
+            "an empty store says that something has lapsed just now",
+            "R10",
+            "admin::stats_of_nothing",
+            Counts(|data, now| {
+                let stats = listing::stats(data, now);
+                Stats { oldest_lapse: Some(stats.oldest_lapse.unwrap_or_default()), ..stats }
+            }),
+        ),
+        BrokenStore::new(
+            "list-by-offset",
+            "a listing's cursor counts records, so that those removed meanwhile make it skip",
+            "R10",
+            "admin::list_goes_on_behind_what_went",
+            Lists(by_offset),
+        ),
+        BrokenStore::new(
+            "list-starts-over-at-a-foreign-cursor",
+            "a cursor that cannot be read is taken for none",
+            "R9",
+            "admin::foreign_cursors_are_refused",
+            Lists(|data, filter, after, limit, now| {
+                let after = after.filter(|after| ListPosition::from_cursor(after).is_ok());
+                listing::list(data, filter, after, limit, now)
             }),
         ),
         BrokenStore::new(
@@ -179,4 +207,26 @@ impl Rules for Lists {
     ) -> Result<Page, StoreError> {
         (self.0)(data, filter, after, limit, now)
     }
+}
+
+fn by_offset(
+    data: &Data,
+    filter: &Filter,
+    after: Option<&Cursor>,
+    limit: u32,
+    now: Timestamp,
+) -> Result<Page, StoreError> {
+    let offset = match after {
+        None => 0,
+        Some(cursor) => match <[u8; 8]>::try_from(cursor.as_bytes()) {
+            Ok(bytes) => usize::try_from(u64::from_be_bytes(bytes)).unwrap_or(usize::MAX),
+            Err(_) => return listing::list(data, filter, after, limit, now),
+        },
+    };
+    let all = listing::list(data, filter, None, MAX_PAGE, now)?.records;
+    let total = all.len();
+    let records: Vec<_> = all.into_iter().skip(offset).take(listing::size(limit)).collect();
+    let reached = offset.saturating_add(records.len());
+    let next = (reached < total).then(|| Cursor::from_bytes((reached as u64).to_be_bytes()));
+    Ok(Page { records, next })
 }

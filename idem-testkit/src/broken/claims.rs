@@ -193,6 +193,75 @@ pub(super) fn stores() -> Vec<BrokenStore> {
             }),
         ),
         BrokenStore::new(
+            "own-claim-after-completion-runs-again",
+            "a repeated claim of a completed record is told Acquired",
+            "R2, R5",
+            "table::own_claim_after_completion_is_a_replay",
+            Claims(|found, claim, now, fresh| {
+                let decision = transition::claim(found, claim, now, fresh);
+                match (&decision.outcome, found) {
+                    (Ok(Claimed::Completed(_)), Some(record)) if record.owner == claim.owner => {
+                        transition::claim(None, claim, now, fresh)
+                    }
+                    _ => decision,
+                }
+            }),
+        ),
+        BrokenStore::new(
+            "only-on-a-reply-is-gone",
+            "a reconciler that comes after the completion is told that the record is gone",
+            "R2",
+            "table::completed_is_replayed_to_only",
+            Claims(|found, claim, now, fresh| {
+                let mut decision = transition::claim(found, claim, now, fresh);
+                if matches!(claim.takeover, Takeover::Only { .. })
+                    && matches!(decision.outcome, Ok(Claimed::Completed(_)))
+                {
+                    decision.outcome = Ok(Claimed::Gone);
+                }
+                decision
+            }),
+        ),
+        BrokenStore::new(
+            "cap-counts-for-inserts",
+            "a policy that allows no takeover allows no insert either",
+            "R1",
+            "table::every_policy_inserts_but_only",
+            Claims(|found, claim, now, fresh| match claim.takeover {
+                Takeover::Below { attempts: 0, .. }
+                    if transition::visible(found, now).is_none() =>
+                {
+                    Decision { change: Change::None, outcome: Ok(Claimed::Gone) }
+                }
+                _ => transition::claim(found, claim, now, fresh),
+            }),
+        ),
+        BrokenStore::new(
+            "insert-forgets-the-mark",
+            "that its operation marks begun is not stored",
+            "R26",
+            "table::absent_is_inserted",
+            Inserts(|record, _| record.marks_begun = false),
+        ),
+        BrokenStore::new(
+            "insert-forgets-the-input",
+            "the input is stored only when a recovery point is written",
+            "R15",
+            "data::no_input_is_not_an_empty_one",
+            Inserts(|record, _| record.input = None),
+        ),
+        BrokenStore::new(
+            "insert-writes-the-last-print",
+            "an insert stores the print of the scheme that came last",
+            "R23",
+            "table::insert_writes_the_primary_scheme",
+            Inserts(|record, claim| {
+                if let Some(last) = claim.fingerprints.iter().last() {
+                    record.fingerprint = last;
+                }
+            }),
+        ),
+        BrokenStore::new(
             "losers-prolong-the-lease",
             "whoever asks while it runs pushes the end of the lease away",
             "R2",
@@ -226,6 +295,27 @@ impl Rules for Claims {
         fresh: Incarnation,
     ) -> Decision<Claimed> {
         (self.0)(found, claim, now, fresh)
+    }
+}
+
+/// Something else is inserted.
+struct Inserts(fn(&mut Record, &Claim<'_>));
+
+impl Rules for Inserts {
+    fn claim(
+        &self,
+        found: Option<&Record>,
+        claim: &Claim<'_>,
+        now: Timestamp,
+        fresh: Incarnation,
+    ) -> Decision<Claimed> {
+        let mut decision = transition::claim(found, claim, now, fresh);
+        if let Change::Put(record) = &mut decision.change
+            && record.incarnation == fresh
+        {
+            (self.0)(record, claim);
+        }
+        decision
     }
 }
 

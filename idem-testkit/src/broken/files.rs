@@ -163,6 +163,18 @@ fn identities() -> Vec<BrokenStore> {
             }),
         ),
         BrokenStore::new(
+            "records-filed-by-a-short-hash",
+            "records are filed under a short hash of the key, for an even spread",
+            "R3",
+            "keys::many_at_once",
+            Files(|scope, key| {
+                let hash = key.iter().fold(0_u16, |hash, byte| {
+                    hash.wrapping_mul(31).wrapping_add(u16::from(*byte)) % 37
+                });
+                (scope.to_vec(), hash.to_be_bytes().to_vec())
+            }),
+        ),
+        BrokenStore::new(
             "scope-is-left-out",
             "records are filed by key alone: tenants share them",
             "R4",

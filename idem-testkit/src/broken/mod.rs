@@ -7,22 +7,28 @@
 mod admins;
 mod claims;
 mod clocks;
+mod completions;
 mod fences;
 mod files;
+mod heartbeats;
 mod lent;
 mod listing;
+mod lives;
+mod networks;
 mod planted;
 mod races;
 mod rules;
 mod sweeps;
 mod takeovers;
 mod transactions;
+mod wire;
 mod workshop;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use idem_core::async_trait;
+use idem_core::key::{Key, Scope};
 use idem_core::time::{Clock, ManualClock};
 
 use crate::capability::{Capabilities, Capability};
@@ -42,7 +48,7 @@ pub struct BrokenStore {
     mistake: &'static str,
     rules: &'static str,
     caught_by: &'static str,
-    decides: Arc<dyn Rules>,
+    suite: Arc<dyn Fn() -> Conformance + Send + Sync>,
     hangs: bool,
 }
 
@@ -54,7 +60,19 @@ impl BrokenStore {
         caught_by: &'static str,
         decides: impl Rules,
     ) -> Self {
-        Self { name, mistake, rules, caught_by, decides: Arc::new(decides), hangs: false }
+        let decides: Arc<dyn Rules> = Arc::new(decides);
+        let suite = move || conformance(name, decides.clone());
+        Self::of(name, mistake, rules, caught_by, suite)
+    }
+
+    fn of(
+        name: &'static str,
+        mistake: &'static str,
+        rules: &'static str,
+        caught_by: &'static str,
+        suite: impl Fn() -> Conformance + Send + Sync + 'static,
+    ) -> Self {
+        Self { name, mistake, rules, caught_by, suite: Arc::new(suite), hangs: false }
     }
 
     /// It does not come back with an answer: its cases are given little time.
@@ -86,7 +104,7 @@ impl BrokenStore {
 
     /// The suite on it.
     pub fn conformance(&self) -> Conformance {
-        let suite = conformance(self.name, self.decides.clone());
+        let suite = (self.suite)();
         if self.hangs { suite.case_limit(SOON) } else { suite }
     }
 }
@@ -107,11 +125,15 @@ pub fn catalogue() -> Vec<BrokenStore> {
         claims::stores(),
         takeovers::stores(),
         fences::stores(),
+        lives::stores(),
+        completions::stores(),
+        heartbeats::stores(),
         clocks::stores(),
         sweeps::stores(),
         files::stores(),
         admins::stores(),
         transactions::stores(),
+        networks::stores(),
     ]
     .concat()
 }
@@ -119,6 +141,11 @@ pub fn catalogue() -> Vec<BrokenStore> {
 /// The suite on the store that the broken ones are made from, with nothing wrong in it.
 pub fn right() -> Conformance {
     conformance("right", Arc::new(Right))
+}
+
+/// The same behind a connection, for what the network can do.
+pub fn right_behind_a_connection() -> Conformance {
+    networks::suite("right-behind-a-connection", wire::Manners::Right)
 }
 
 fn conformance(name: &'static str, rules: Arc<dyn Rules>) -> Conformance {
@@ -132,6 +159,8 @@ fn conformance(name: &'static str, rules: Arc<dyn Rules>) -> Conformance {
 fn capabilities() -> Capabilities {
     MemoryFixture::capabilities()
         .with(Capability::Transactions)
+        .with(Capability::Restart)
+        .with(Capability::Damage)
         .without(Capability::IndependentRecords, "it has one writer")
 }
 
@@ -151,11 +180,21 @@ impl Fresh {
 #[async_trait]
 impl Fixture for Fresh {
     async fn connect(&self) -> Result<Connected, SetupError> {
-        let store = self.store.clone();
+        let store = self.store.connect();
         Ok(Connected::admin(store.clone()).with_transactions(store, Rows))
     }
 
     fn clock(&self) -> Option<Arc<dyn SteppedClock>> {
         Some(self.clock.clone())
+    }
+
+    async fn restart(&self) -> Result<(), SetupError> {
+        self.store.restart();
+        Ok(())
+    }
+
+    async fn damage(&self, scope: &Scope, key: &Key) -> Result<(), SetupError> {
+        self.store.damage(scope, key);
+        Ok(())
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn stores() -> Vec<BrokenStore> {
             "inserts in one step, and takes over in two",
             "R2, R8",
             "races::one_taker_of_a_dead_claim",
-            ReadsThenWrites(Verb::Claim),
+            TakesOverInTwoSteps,
         ),
         BrokenStore::new(
             "complete-checks-then-writes",
@@ -61,6 +61,13 @@ pub(super) fn stores() -> Vec<BrokenStore> {
             ReadsThenWrites(Verb::Sweep),
         ),
         BrokenStore::new(
+            "sweep-rebuilds-the-table",
+            "a sweep takes everything out and puts back what it keeps",
+            "R11",
+            "races::sweep_against_replays",
+            Drops(Async::SweepsByRebuilding),
+        ),
+        BrokenStore::new(
             "live-claims-are-joined",
             "whoever asks the same while it runs is told Acquired, under the first fence",
             "R2",
@@ -90,6 +97,19 @@ struct ReadsThenWrites(Verb);
 impl Rules for ReadsThenWrites {
     fn is_atomic(&self, verb: Verb) -> bool {
         verb != self.0
+    }
+}
+
+/// Inserts in one step. A takeover is decided on what a moment ago was lapsed.
+struct TakesOverInTwoSteps;
+
+impl Rules for TakesOverInTwoSteps {
+    fn is_atomic(&self, verb: Verb) -> bool {
+        verb != Verb::Claim
+    }
+
+    fn is_atomic_on(&self, found: Option<&Record>) -> bool {
+        found.is_none()
     }
 }
 

@@ -96,6 +96,11 @@ pub(super) trait Rules: Send + Sync + 'static {
         true
     }
 
+    /// Whether it does all the same where it finds this.
+    fn is_atomic_on(&self, _found: Option<&Record>) -> bool {
+        false
+    }
+
     fn error(&self, verb: Verb, refusal: Refusal, _key: &Key) -> StoreError {
         refusal.at(verb)
     }
@@ -140,6 +145,26 @@ pub(super) trait Rules: Send + Sync + 'static {
     fn transaction(&self) -> InTransaction {
         InTransaction::Right
     }
+
+    fn keeping(&self) -> Keeping {
+        Keeping::Right
+    }
+}
+
+/// What a store does with what it cannot read, and with a restart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keeping {
+    Right,
+    /// A damaged record is taken for none.
+    DamagedIsAbsent,
+    /// A damaged record is read as far as it goes.
+    DamagedIsRead,
+    /// A damaged record makes every sweep fail.
+    DamageStopsSweeps,
+    /// The last write before a restart is gone.
+    RestartLosesTheLastWrite,
+    /// Connections from before a restart are of no use any more, and say something else.
+    RestartBreaksConnections,
 }
 
 /// What a store does with futures that are dropped.
@@ -150,6 +175,8 @@ pub(super) enum Async {
     LeaksPermits,
     /// A reply is stored in two writes with an await between them.
     CompletesInTwoWrites,
+    /// A sweep empties the table and puts back what it keeps.
+    SweepsByRebuilding,
 }
 
 /// What a store does inside a transaction.
@@ -162,8 +189,10 @@ pub(super) enum InTransaction {
     CompletesOutside,
     /// A recovery point is committed at once.
     ChecksPointsOutside,
-    /// A repeat is success, as it is outside.
-    RepeatIsOk,
+    /// A repeated completion is success, as it is outside.
+    RepeatedCompletionIsOk,
+    /// A repeated checkpoint is success, as it is outside.
+    RepeatedCheckpointIsOk,
     /// What is dropped is committed.
     DropCommits,
     /// A savepoint marks nothing: undoing takes everything back.

@@ -96,6 +96,16 @@ pub(super) fn stores() -> Vec<BrokenStore> {
             }),
         ),
         BrokenStore::new(
+            "sweep-of-nothing-says-more",
+            "a sweep that found nothing says that more waits, and its loop never ends",
+            "R11",
+            "sweep::of_nothing",
+            Sweeps(|data, limit, now| {
+                let swept = listing::sweep(data, limit, now, transition::is_sweepable);
+                Swept { more: swept.more || swept.deleted == 0, ..swept }
+            }),
+        ),
+        BrokenStore::new(
             "sweep-of-limit-zero-takes-all",
             "a limit of zero is taken for no limit",
             "R11",

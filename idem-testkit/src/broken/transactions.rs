@@ -34,14 +34,14 @@ pub(super) fn stores() -> Vec<BrokenStore> {
             "a completion that finds itself done says Ok, and the rows beside it stand twice",
             "R5, R19",
             "transactions::completion_run_again_is_refused",
-            InTransaction::RepeatIsOk,
+            InTransaction::RepeatedCompletionIsOk,
         ),
         broken(
             "repeated-step-is-ok",
             "a checkpoint that finds itself done says Ok, and its step's rows stand twice",
             "R5, R19",
             "transactions::checkpoint_run_again_is_refused",
-            InTransaction::RepeatIsOk,
+            InTransaction::RepeatedCheckpointIsOk,
         ),
         broken(
             "dropped-transaction-commits",

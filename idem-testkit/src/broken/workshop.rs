@@ -2,7 +2,7 @@
 //!
 //! Untouched it keeps the whole contract, transactions included; a broken store pulls one lever.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use idem_core::time::{Clock, Timestamp};
 use idem_core::transition::{Change, Decision};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, Semaphore};
 
-use super::rules::{Async, InTransaction, Rules};
+use super::rules::{Async, InTransaction, Keeping, Rules};
 
 /// How long a call waits for somebody's transaction (R6).
 const BUSY: Duration = Duration::from_millis(1_500);
@@ -32,6 +32,9 @@ pub(super) struct Data {
     /// A handler's own rows.
     pub(super) rows: Vec<String>,
     pub(super) messages: u64,
+    /// What cannot be read any more.
+    pub(super) damaged: BTreeSet<Identity>,
+    restarts: u64,
 }
 
 /// The store. Clones share everything; a connection of its own is another clone.
@@ -39,6 +42,8 @@ pub(super) struct Data {
 pub(super) struct Workshop {
     pub(super) shared: Arc<Shared>,
     pub(super) rules: Arc<dyn Rules>,
+    /// How many restarts there had been when this connection was opened.
+    opened_after: u64,
 }
 
 pub(super) struct Shared {
@@ -48,13 +53,52 @@ pub(super) struct Shared {
     data: Mutex<Data>,
     /// The one connection of a store that counts them; see [`Async::LeaksPermits`].
     permits: Semaphore,
+    /// What was committed before the last write.
+    before: Mutex<Data>,
 }
 
 impl Workshop {
     pub(super) fn new(rules: Arc<dyn Rules>, clock: Arc<dyn Clock>) -> Self {
         let (writer, data) = (Arc::default(), Mutex::default());
-        let shared = Shared { clock, writer, data, permits: Semaphore::new(1) };
-        Self { shared: Arc::new(shared), rules }
+        let (permits, before) = (Semaphore::new(1), Mutex::default());
+        let shared = Shared { clock, writer, data, permits, before };
+        Self { shared: Arc::new(shared), rules, opened_after: 0 }
+    }
+
+    /// A connection of its own.
+    pub(super) fn connect(&self) -> Self {
+        Self { opened_after: self.data().restarts, ..self.clone() }
+    }
+
+    pub(super) fn damage(&self, scope: &Scope, key: &Key) {
+        self.data().damaged.insert(self.rules.file(scope, key));
+    }
+
+    pub(super) fn restart(&self) {
+        let mut data = self.data();
+        if self.rules.keeping() == Keeping::RestartLosesTheLastWrite {
+            *data = self.shared.before.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        }
+        data.restarts += 1;
+    }
+
+    /// Whether this connection can be used, and the record be read.
+    fn check(&self, verb: Verb, data: &mut Data, identity: &Identity) -> Result<(), StoreError> {
+        let keeping = self.rules.keeping();
+        if keeping == Keeping::RestartBreaksConnections && self.opened_after < data.restarts {
+            let detail = "the session is unknown";
+            return Err(StoreError::new(ErrorKind::InvalidInput, verb, detail));
+        }
+        if !data.damaged.contains(identity) || keeping == Keeping::DamagedIsRead {
+            return Ok(());
+        }
+        if keeping == Keeping::DamagedIsAbsent {
+            data.damaged.remove(identity);
+            data.records.remove(identity);
+            return Ok(());
+        }
+        let detail = "what is stored cannot be read as a record";
+        Err(StoreError::new(ErrorKind::CorruptRecord, verb, detail))
     }
 
     pub(super) fn data(&self) -> MutexGuard<'_, Data> {
@@ -88,12 +132,15 @@ impl Workshop {
             self.shared.permits.acquire().await.expect("it is never closed").forget();
             tokio::task::yield_now().await;
         }
-        let decision = if self.rules.is_atomic(verb) {
+        let is_atomic = self.rules.is_atomic(verb)
+            || self.rules.is_atomic_on(self.data().records.get(&identity));
+        let decision = if is_atomic {
             let early = self.now();
             let _writer = self.writer(verb).await?;
             let counts_early = self.rules.transaction() == InTransaction::CountsFromBeforeTheWait;
             let now = if counts_early { early } else { self.now() };
             let mut data = self.data();
+            self.check(verb, &mut data, &identity)?;
             let decision = rule(data.records.get(&identity), now);
             self.write(&mut data, identity.clone(), &decision.change);
             decision
@@ -112,6 +159,10 @@ impl Workshop {
     }
 
     pub(super) fn write(&self, data: &mut Data, identity: Identity, change: &Change) {
+        if self.rules.keeping() == Keeping::RestartLosesTheLastWrite {
+            let before = data.clone();
+            *self.shared.before.lock().unwrap_or_else(PoisonError::into_inner) = before;
+        }
         match change {
             Change::None => {}
             Change::Put(record) => {
@@ -130,6 +181,16 @@ impl Workshop {
         rule: impl Fn(Option<&Record>, Timestamp) -> Decision<T> + Send,
     ) -> Result<T, StoreError> {
         self.decide(verb, (&fence.scope, &fence.key), rule).await
+    }
+
+    /// What is kept is out of the table for a moment.
+    async fn sweep_by_rebuilding(&self, limit: u32) -> Swept {
+        let now = self.now();
+        let mut kept = std::mem::take(&mut *self.data());
+        let swept = self.rules.sweep(&mut kept, limit, now);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        self.data().records.append(&mut kept.records);
+        swept
     }
 
     /// The reply's own row is written first, and its bytes a moment later.
@@ -198,8 +259,10 @@ impl Store for Workshop {
     }
 
     async fn get(&self, scope: &Scope, key: &Key) -> Result<Option<Observed>, StoreError> {
-        let now = self.now();
-        let found = self.data().records.get(&self.rules.file(scope, key)).cloned();
+        let (now, identity) = (self.now(), self.rules.file(scope, key));
+        let mut data = self.data();
+        self.check(Verb::Get, &mut data, &identity)?;
+        let found = data.records.get(&identity).cloned();
         Ok(self.rules.visible(found, now).map(|record| Observed { record, now }))
     }
 
@@ -209,6 +272,14 @@ impl Store for Workshop {
     }
 
     async fn sweep(&self, limit: u32) -> Result<Swept, StoreError> {
+        let stops = self.rules.keeping() == Keeping::DamageStopsSweeps;
+        if stops && !self.data().damaged.is_empty() {
+            let detail = "what is stored cannot be read as a record";
+            return Err(StoreError::new(ErrorKind::CorruptRecord, Verb::Sweep, detail));
+        }
+        if self.rules.asynchrony() == Async::SweepsByRebuilding {
+            return Ok(self.sweep_by_rebuilding(limit).await);
+        }
         if self.rules.is_atomic(Verb::Sweep) {
             let _writer = self.writer(Verb::Sweep).await?;
             let now = self.now();

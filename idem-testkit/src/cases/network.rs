@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use idem_core::claim::Claimed;
 use idem_core::error::{ErrorKind, StoreError};
+use idem_core::record::State;
 use idem_core::store::Store;
 
 use crate::ask::{Ask, LONG, recovery, sealed};
@@ -118,9 +119,16 @@ async fn lost(cx: Context, verb: Verb, fault: Fault) -> CaseResult {
         proxy.disarm();
         let fired = proxy.fired() > before;
         cx.trace().add("proxy", format_args!("{fault:?} after {offset}: fired {fired}"));
-        if let Err(error) = first {
-            honest(&error)?;
-            applied_as_told(&direct, verb, &ask, &error).await?;
+        match first {
+            // The driver may have sent it again by itself; then it is done.
+            Ok(Some(_)) => is_applied(&direct, verb, &ask).await?,
+            Ok(None) => {
+                return Err(Failure::new("a claim of a new key to be Acquired", "another answer"));
+            }
+            Err(error) => {
+                honest(&error)?;
+                applied_as_told(&direct, verb, &ask, &error).await?;
+            }
         }
         let again = repeat(&peer, verb, &ask, &prepared).await?;
         settled(&cx, &direct, verb, &ask, again).await?;
@@ -180,16 +188,26 @@ async fn applied_as_told(direct: &Peer, verb: Verb, ask: &Ask, error: &StoreErro
     if error.kind() != ErrorKind::NotApplied {
         return Ok(());
     }
-    let seen = direct.get(&ask.scope, &ask.key).await?;
-    let untouched = match verb {
-        Verb::Claim => seen.is_none(),
-        Verb::Release => seen.is_some(),
-        Verb::Checkpoint => seen.as_ref().is_some_and(|seen| seen.record.recovery().is_none()),
-        Verb::Complete => seen.as_ref().is_some_and(|seen| {
-            matches!(seen.record.state, idem_core::record::State::InProgress { .. })
-        }),
-    };
+    let untouched = !stands(direct, verb, ask).await?;
     that(untouched, "a write that was told as NotApplied not to have happened", chain(error))
+}
+
+/// So must one that says Ok.
+async fn is_applied(direct: &Peer, verb: Verb, ask: &Ask) -> CaseResult {
+    let stands = stands(direct, verb, ask).await?;
+    that(stands, "a write that was told as done to stand", "it does not")
+}
+
+async fn stands(direct: &Peer, verb: Verb, ask: &Ask) -> Result<bool, Failure> {
+    let seen = direct.get(&ask.scope, &ask.key).await?.map(|seen| seen.record);
+    Ok(match verb {
+        Verb::Claim => seen.is_some(),
+        Verb::Release => seen.is_none(),
+        Verb::Checkpoint => seen.is_some_and(|record| record.recovery().is_some()),
+        Verb::Complete => {
+            seen.is_some_and(|record| matches!(record.state, State::Completed { .. }))
+        }
+    })
 }
 
 /// What stands in the end.

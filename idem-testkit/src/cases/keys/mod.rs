@@ -50,7 +50,7 @@ pub(super) fn cases() -> Vec<Case> {
             operation_names,
         ),
         Case::new(
-            "keys::one_key_does_not_delay_another",
+            "keys::many_at_once",
             "R2",
             "many keys at once, each in progress, are each completed",
             many_keys_at_once,
