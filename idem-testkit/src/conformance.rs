@@ -72,6 +72,7 @@ pub struct Conformance {
     capabilities: Capabilities,
     open: Open,
     pub(crate) attach: Option<Attach>,
+    spawns: bool,
     exceptions: BTreeMap<String, String>,
     filter: Option<String>,
     case: Option<String>,
@@ -101,6 +102,7 @@ impl Conformance {
                 async move { Ok(Box::new(opening.await?) as Box<dyn Fixture>) }.boxed()
             }),
             attach: None,
+            spawns: false,
             exceptions: BTreeMap::new(),
             filter: None,
             case: None,
@@ -126,6 +128,14 @@ impl Conformance {
         Fut: Future<Output = Result<Connected, SetupError>> + Send + 'static,
     {
         self.attach = Some(Arc::new(move |address| attach(address).boxed()));
+        self
+    }
+
+    /// Says that this program calls [`worker`](Self::worker) before anything else, so that the
+    /// cases that need several processes can start it again.
+    #[must_use]
+    pub fn spawning_workers(mut self) -> Self {
+        self.spawns = true;
         self
     }
 
@@ -233,7 +243,10 @@ impl Conformance {
 
     fn reason_to_ignore(&self, case: &Case) -> Option<String> {
         let excepted = self.exceptions.get(case.name()).map(|why| format!("left out: {why}"));
-        excepted.or_else(|| self.capabilities.missing(case.needs()))
+        excepted.or_else(|| self.capabilities.missing(case.needs())).or_else(|| {
+            let alone = case.needs().contains(&Capability::Processes) && !self.spawns;
+            alone.then(|| "needs processes: this program cannot be started as a worker".to_owned())
+        })
     }
 
     async fn try_case(&self, case: &Case) -> Outcome {
@@ -264,7 +277,6 @@ impl Conformance {
         let context = Context::new(
             fixture,
             self.capabilities.clone(),
-            self.attach.clone(),
             scope_prefix(case),
             case_seed(self.seed, case.name()),
             trace,

@@ -12,7 +12,6 @@ use idem_core::store::Store;
 
 use crate::ask::Ask;
 use crate::capability::Capabilities;
-use crate::conformance::Attach;
 use crate::failure::{CaseResult, Failure};
 use crate::fixture::{Fixture, SetupError, SteppedClock};
 use crate::peer::Peer;
@@ -29,7 +28,6 @@ pub(crate) struct Context(Arc<Inner>);
 struct Inner {
     fixture: Box<dyn Fixture>,
     capabilities: Capabilities,
-    attach: Option<Attach>,
     prefix: String,
     seed: u64,
     random: Mutex<Random>,
@@ -42,7 +40,6 @@ impl Context {
     pub(crate) fn new(
         fixture: Box<dyn Fixture>,
         capabilities: Capabilities,
-        attach: Option<Attach>,
         prefix: String,
         seed: u64,
         trace: Trace,
@@ -50,7 +47,6 @@ impl Context {
         Self(Arc::new(Inner {
             fixture,
             capabilities,
-            attach,
             prefix,
             seed,
             random: Mutex::new(Random::from_seed(seed)),
@@ -66,10 +62,6 @@ impl Context {
 
     pub(crate) fn capabilities(&self) -> &Capabilities {
         &self.0.capabilities
-    }
-
-    pub(crate) fn attach(&self) -> Option<&Attach> {
-        self.0.attach.as_ref()
     }
 
     pub(crate) fn seed(&self) -> u64 {

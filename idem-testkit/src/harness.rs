@@ -18,6 +18,9 @@ impl Conformance {
     /// A case that the fixture cannot run is shown as ignored with the reason. The seed is taken
     /// from [`SEED_VARIABLE`] where that is set.
     pub fn main(self) -> ExitCode {
+        if let Some(done) = self.worker() {
+            return done;
+        }
         let arguments = Arguments::from_args();
         let suite = match self.prepared() {
             Ok(suite) => Arc::new(suite),
@@ -44,7 +47,7 @@ impl Conformance {
         if let Some(unknown) = self.unknown_exceptions().first() {
             return Err(format!("the exception for {unknown:?} names no case of the suite"));
         }
-        let suite = self.rerun(rerun);
+        let suite = self.rerun(rerun).spawning_workers();
         match std::env::var(SEED_VARIABLE) {
             Err(_) => Ok(suite),
             Ok(text) => match text.parse() {

@@ -32,6 +32,8 @@ mod random;
 pub mod report;
 mod together;
 mod trace;
+mod worker;
 
 pub use case::Case;
 pub use failure::Failure;
+pub use worker::WORKER_VARIABLE;

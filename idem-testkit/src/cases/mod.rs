@@ -13,6 +13,7 @@ mod keys;
 mod model;
 mod network;
 mod paging;
+mod processes;
 mod races;
 mod restart;
 mod secrets;
@@ -25,6 +26,7 @@ mod verbs;
 pub fn all() -> Vec<Case> {
     let sections = [
         races::cases,
+        processes::cases,
         table::cases,
         verbs::cases,
         boundary::cases,
