@@ -18,7 +18,7 @@ fn rejection() -> Failure {
 #[tokio::test(start_paused = true)]
 async fn r14_a_rejection_before_anything_was_done_frees_the_key() {
     let world = World::new(|builder| builder);
-    world.store.fail(Verb::Release, [Fault::Reply, Fault::Request(ErrorKind::NotApplied)]);
+    world.store.fail(Verb::Release, [Fault::Request(ErrorKind::NotApplied), Fault::Reply]);
     let outcome = world.run(async |_| Err::<Reply, _>(rejection())).await.unwrap();
     assert_eq!((outcome.how, outcome.stored), (How::Rejected, false));
     assert!(world.record().await.is_none());
