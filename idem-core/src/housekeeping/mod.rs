@@ -1,12 +1,16 @@
 //! What runs at night when nobody looks: resuming work whose client is gone, and sweeping what
-//! has expired.
+//! has expired; and what a person does about what neither can help.
 //!
 //! Each loop is safe to run in any number of processes at once, and can be dropped at any await.
 
 mod reconciler;
+mod repeats;
+mod settle;
 mod sweeper;
 
 pub use reconciler::{Reconciled, Reconciler};
+pub use repeats::{MayRepeat, RepeatedStep, may_repeat};
+pub use settle::{SettleError, Settled, release, settle};
 pub use sweeper::Sweeper;
 
 use std::time::Duration;
