@@ -26,6 +26,7 @@ pub mod record;
 pub mod reply;
 pub mod seal;
 pub mod store;
+pub mod telemetry;
 pub mod time;
 pub mod transactional;
 pub mod transition;

@@ -16,7 +16,7 @@ pub use sweeper::Sweeper;
 use std::time::Duration;
 
 /// A random part of `span` between a half and the whole: loops that started together spread out.
-fn spread(span: Duration) -> Duration {
+pub(crate) fn spread(span: Duration) -> Duration {
     let half = u64::try_from(span.as_micros() / 2).unwrap_or(u64::MAX);
     let random = getrandom::u64().unwrap_or(half) % half.saturating_add(1);
     Duration::from_micros(half.saturating_add(random))
