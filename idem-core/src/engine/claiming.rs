@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::time::{Instant, sleep, timeout_at};
+use tracing::Instrument;
 
 use crate::claim::{Claim, Claimed, Takeover};
 use crate::codec::Sealed;
@@ -11,9 +12,11 @@ use crate::engine::backoff::{Backoff, random_up_to};
 use crate::error::{ErrorKind, StoreError, Verb};
 use crate::fingerprint::Fingerprints;
 use crate::key::{Key, Scope};
+use crate::log_hash::KeyHash;
 use crate::operation::{Begun, Operation};
 use crate::record::Owner;
 use crate::store::Store;
+use crate::telemetry::{self, spans};
 
 /// What a claim says, apart from who makes it.
 pub(super) struct Asked {
@@ -22,6 +25,8 @@ pub(super) struct Asked {
     pub(super) key: Key,
     pub(super) fingerprints: Fingerprints,
     pub(super) input: Option<Sealed>,
+    /// The key as logs may show it.
+    pub(super) key_hash: KeyHash,
     pub(super) takeover: Takeover,
     /// How long to wait for a first one that is still running.
     pub(super) patience: Option<Duration>,
@@ -93,7 +98,7 @@ pub(super) async fn claim<C: Claims>(
     let mut pause = Duration::from_millis(10);
     let mut in_progress = false;
     loop {
-        let answered = claim_once(store, asked).await.map_err(|failure| ClaimFailure {
+        let answered = claim_seen(store, asked).await.map_err(|failure| ClaimFailure {
             key_may_be_in_use: failure.key_may_be_in_use || in_progress,
             ..failure
         })?;
@@ -109,6 +114,24 @@ pub(super) async fn claim<C: Claims>(
         sleep(spread.min((*remaining).max(Duration::from_millis(1))).min(left)).await;
         pause = (pause * 2).min(Duration::from_millis(200));
     }
+}
+
+/// One logical claim, with what can be seen of it.
+async fn claim_seen<C: Claims>(
+    store: &C,
+    asked: &Asked,
+) -> Result<Answered<C::With>, ClaimFailure> {
+    let operation = &asked.operation;
+    let span = spans::claim(operation, asked.key_hash);
+    let asking = Instant::now();
+    let answered = claim_once(store, asked).instrument(span.clone()).await;
+    let claimed = answered.as_ref().ok().map(|answered| &answered.claimed);
+    span.record("idem.outcome", telemetry::claim_answer(claimed));
+    if let Some(Claimed::Acquired(acquired)) = claimed {
+        span.record("idem.attempt", acquired.fence.attempt);
+    }
+    telemetry::claimed(operation, claimed, asking.elapsed());
+    answered
 }
 
 /// One logical claim: the same call with the same owner until it is answered (R5), within the

@@ -10,9 +10,11 @@ use crate::engine::failure::{Failure, Misuse};
 use crate::engine::lease::{MIN_BOUND, bounded};
 use crate::engine::local::{Opened, failure_before_commit};
 use crate::engine::steps::Standing;
+use crate::engine::storing::note_stored;
 use crate::error::{ErrorKind, StoreError, Verb};
 use crate::record::{Fence, Recovery};
 use crate::reply::Reply;
+use crate::telemetry;
 use crate::transactional::TransactionalStore;
 
 /// Completes and commits. It runs in a task of its own, so that it goes to its end.
@@ -25,7 +27,8 @@ pub(super) async fn commit<S: TransactionalStore>(
     let Opened { guard, mut open } = opened;
     let execution = guard.execution.clone();
     let fence = fence_of(&execution);
-    let sealed = execution.seal_reply(&reply, false).map_err(Failure::rolled_back)?;
+    let started = Instant::now();
+    let (sealed, kept) = execution.seal_reply(&reply, false).map_err(Failure::rolled_back)?;
     let completing = store.complete_in(&mut open, &fence, &sealed);
     match bounded(Verb::Complete, execution.write_limit(), completing).await {
         Ok(()) => {}
@@ -38,6 +41,7 @@ pub(super) async fn commit<S: TransactionalStore>(
         Err(error) => return Err(undo(&store, open, &execution, error).await),
     }
     finish(&store, open, &execution, &fence, None).await?;
+    note_stored(&execution, kept, started);
     execution.inner.local.committed(reply.clone());
     Ok(reply)
 }
@@ -112,9 +116,10 @@ async fn finish<S: TransactionalStore>(
         execution.inner.lease.note(&error);
         return Err(failure_before_commit(error));
     }
+    telemetry::commit_unacknowledged(execution.operation());
     tracing::warn!(
         error = %error,
-        key_hash = %execution.key_hash(),
+        idem.key_hash = %execution.key_hash(),
         "the commit was not acknowledged; asking the record"
     );
     let verdict = ask_record(execution, fence, recovery).await;

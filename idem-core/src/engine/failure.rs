@@ -42,6 +42,17 @@ impl Failure {
         Self { kind: FailureKind::Unknown(reason.into()) }
     }
 
+    /// A stable name for logs and metrics.
+    pub(crate) fn name(&self) -> &'static str {
+        match self.kind {
+            FailureKind::Rejected(_) => "rejected",
+            FailureKind::LeaseLost => "lease_lost",
+            FailureKind::WindowOver => "window_over",
+            FailureKind::RolledBack(_) => "rolled_back",
+            FailureKind::Unknown(_) => "unknown",
+        }
+    }
+
     pub(crate) fn lease_lost() -> Self {
         Self { kind: FailureKind::LeaseLost }
     }

@@ -8,13 +8,16 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::engine::execution::Execution;
 use crate::error::{ErrorKind, StoreError, Verb};
+use crate::operation::Operation;
 use crate::record::Fence;
 use crate::store::{Renewed, Store};
+use crate::telemetry;
 
 /// How often a lease is renewed in its span.
 const BEATS_PER_LEASE: u32 = 3;
 
 pub(super) struct LeaseState {
+    operation: Operation,
     until: Mutex<Instant>,
     lost: watch::Sender<bool>,
     /// The record as this process writes to it: shared by heartbeats and recovery points, alone
@@ -23,8 +26,13 @@ pub(super) struct LeaseState {
 }
 
 impl LeaseState {
-    pub(super) fn held_until(until: Instant) -> Self {
-        Self { until: Mutex::new(until), lost: watch::Sender::new(false), row: Arc::default() }
+    pub(super) fn held_until(until: Instant, operation: Operation) -> Self {
+        Self {
+            operation,
+            until: Mutex::new(until),
+            lost: watch::Sender::new(false),
+            row: Arc::default(),
+        }
     }
 
     pub(super) fn until(&self) -> Instant {
@@ -46,7 +54,9 @@ impl LeaseState {
     }
 
     pub(super) fn mark_lost(&self) {
-        self.lost.send_replace(true);
+        if self.lost.send_if_modified(|lost| !std::mem::replace(lost, true)) {
+            telemetry::fence_lost(&self.operation);
+        }
     }
 
     /// Takes note of an error: a lost fence is lost for good.
@@ -134,14 +144,19 @@ pub(super) async fn beat(execution: Execution, fence: Fence) {
             Ok(false) => return,
             Err(error) if error.kind() == ErrorKind::FenceLost => {
                 tracing::warn!(
-                    key_hash = %execution.key_hash(),
-                    attempt = fence.attempt,
+                    idem.key_hash = %execution.key_hash(),
+                    idem.attempt = fence.attempt,
                     "lease lost to another execution"
                 );
                 return;
             }
             Err(error) => {
-                tracing::debug!(error = %error, "heartbeat failed; trying again");
+                telemetry::heartbeat_failed(&inner.operation);
+                tracing::debug!(
+                    idem.key_hash = %execution.key_hash(),
+                    error = %error,
+                    "heartbeat failed; trying again"
+                );
                 pause = (lease / (BEATS_PER_LEASE * 4)).max(Duration::from_millis(1));
             }
         }

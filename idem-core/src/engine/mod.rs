@@ -33,6 +33,7 @@ mod ask_record;
 mod backoff;
 mod builder;
 mod call;
+mod caller;
 mod claiming;
 mod commit;
 mod erased;
@@ -56,7 +57,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::time::Instant;
 use tracing::Instrument;
 
 pub use builder::{BuildError, EngineBuilder};
@@ -73,9 +74,11 @@ use crate::log_hash::KeyHasher;
 use crate::operation::{LocalForm, Operation};
 use crate::reply::Reply;
 use crate::store::Store;
+use crate::telemetry::{self, spans};
 use builder::Shared;
+use caller::{Caller, RunResult};
 use claiming::Asked;
-use run::{Caller, Run, RunResult};
+use run::Run;
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
 type BoxHandler = Box<dyn FnOnce(Execution) -> BoxFuture<Result<Answer, Failure>> + Send + 'static>;
@@ -118,7 +121,9 @@ impl Engine {
     {
         let handler: BoxHandler =
             Box::new(|execution| Box::pin(async move { handler(execution).await.map(Into::into) }));
-        let asked = self.asked(operation, &call)?;
+        let called = Instant::now();
+        let asked = self.asked(operation, &call);
+        let asked = noted(operation, called, asked)?;
         self.submit(asked, call.input, handler).await
     }
 
@@ -197,6 +202,7 @@ impl Engine {
             key: call.key.clone(),
             fingerprints: call.fingerprints.clone(),
             input: Some(input),
+            key_hash: self.key_hasher().hash(&call.scope, &call.key),
             takeover: operation.takeover(),
             patience: operation.wait(),
         })
@@ -208,9 +214,10 @@ impl Engine {
         input: Option<crate::input::Input>,
         handler: BoxHandler,
     ) -> RunResult {
-        let pass = self.shared.gate.enter().await?;
-        let (sender, receiver) = oneshot::channel();
-        let caller = Caller(Some(sender));
+        let called = Instant::now();
+        let pass = noted(&asked.operation, called, self.shared.gate.enter().await)?;
+        let span = spans::run(&asked.operation, asked.key_hash);
+        let (caller, receiver) = Caller::new(asked.operation.clone(), called, span.clone());
         let form = asked.operation.local_form();
         let run = Run { engine: self.clone(), asked, input, handler };
         let work = async move {
@@ -220,10 +227,19 @@ impl Engine {
             }
             drop(pass);
         };
-        tokio::spawn(work.in_current_span());
-        // The sender is dropped unused only when the store panicked.
+        tokio::spawn(work.instrument(span));
+        // The sender is dropped unused only when the runtime ends.
         receiver.await.unwrap_or(Err(RunError::Unknown))
     }
+}
+
+/// Notes a call that is refused before it is submitted.
+fn noted<T>(
+    operation: &Operation,
+    called: Instant,
+    admitted: Result<T, RunError>,
+) -> Result<T, RunError> {
+    admitted.inspect_err(|error| telemetry::answered(operation, error.name(), called.elapsed()))
 }
 
 /// The examples of the page on the engine compile and run.

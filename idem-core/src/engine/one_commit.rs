@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+use tracing::{Instrument, Span};
+
 use crate::claim::Claimed;
 use crate::codec::Sealed;
 use crate::engine::ask_record::{Verdict, ask_record};
+use crate::engine::caller::Caller;
 use crate::engine::claiming::claim;
 use crate::engine::erased::{InTransaction, LocalStore};
 use crate::engine::execution::Execution;
@@ -12,11 +16,13 @@ use crate::engine::failure::FailureKind;
 use crate::engine::lease::{MIN_BOUND, bounded};
 use crate::engine::local_state::{Phase, Slot};
 use crate::engine::outcome::{Answer, RunError};
-use crate::engine::run::{Caller, Run};
+use crate::engine::run::Run;
+use crate::engine::storing::{Kept, note_stored};
 use crate::engine::supervise::{Ended, supervise};
 use crate::engine::winner::lost;
 use crate::error::{ErrorKind, Verb};
 use crate::record::Fence;
+use crate::telemetry::{self, InFlight, spans};
 
 impl Run {
     /// Claims inside the transaction that will commit the reply. Until then nobody else sees the
@@ -44,9 +50,18 @@ impl Run {
                 return caller.tell(Err(error));
             }
         };
+        tracing::info!(
+            idem.operation = %self.asked.operation.name(),
+            idem.key_hash = %self.asked.key_hash,
+            idem.attempt = fence.attempt,
+            "executing"
+        );
+        Span::current().record("idem.attempt", fence.attempt);
+        let _counted = InFlight::enter(&self.asked.operation);
         execution.inner.local.lend(slot);
         let ended = supervise(&execution, self.handler).await;
-        finish(&*local, &execution, &fence, ended, &mut caller).await;
+        let span = spans::complete(execution.operation(), execution.key_hash(), fence.attempt);
+        finish(&*local, &execution, &fence, ended, &mut caller).instrument(span).await;
     }
 }
 
@@ -102,7 +117,9 @@ async fn complete_alone(
     answer: Answer,
     caller: &mut Caller,
 ) {
-    let sealed: Sealed = match execution.seal_reply(&answer.reply, answer.streamed) {
+    let started = Instant::now();
+    let (sealed, kept): (Sealed, Kept) = match execution.seal_reply(&answer.reply, answer.streamed)
+    {
         Ok(sealed) => sealed,
         Err(error) => {
             tracing::error!(error = %error, "the reply cannot be stored");
@@ -118,10 +135,16 @@ async fn complete_alone(
     let verdict = match committing.await {
         Ok(()) => Verdict::Committed,
         Err(error) if error.kind() != ErrorKind::OutcomeUnknown => Verdict::NotCommitted,
-        Err(_) => ask_record(execution, fence, None).await,
+        Err(_) => {
+            telemetry::commit_unacknowledged(execution.operation());
+            ask_record(execution, fence, None).await
+        }
     };
     match verdict {
-        Verdict::Committed => caller.tell(Ok(execution.executed(answer.reply, true))),
+        Verdict::Committed => {
+            note_stored(execution, kept, started);
+            caller.tell(Ok(execution.executed(answer.reply, true)));
+        }
         Verdict::NotCommitted => caller.tell(Err(RunError::RolledBack)),
         Verdict::TakenOver => lost(execution, fence, caller).await,
         Verdict::Unknown => caller.tell(Err(RunError::Unknown)),

@@ -69,6 +69,18 @@ pub enum How {
     Unprotected,
 }
 
+impl How {
+    /// A stable name for logs and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Executed => "executed",
+            Self::Rejected => "rejected",
+            Self::Replayed => "replayed",
+            Self::Unprotected => "unprotected",
+        }
+    }
+}
+
 /// Why there is no reply.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -142,6 +154,27 @@ pub enum RunError {
 }
 
 impl RunError {
+    /// A stable name for logs and metrics.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::InProgress { .. } => "in_progress",
+            Self::Held { .. } => "held",
+            Self::Unknown => "unknown",
+            Self::RolledBack => "rolled_back",
+            Self::Mismatch { .. } => "mismatch",
+            Self::ReplyNotKept { .. } => "reply_not_kept",
+            Self::LeaseLost => "lease_lost",
+            Self::NotStored => "not_stored",
+            Self::Busy => "busy",
+            Self::Draining => "draining",
+            Self::NothingToResume => "nothing_to_resume",
+            Self::NotResumable { .. } => "not_resumable",
+            Self::Invalid { .. } => "invalid",
+            Self::Corrupt(_) => "corrupt",
+            Self::Store(_) => "store_failed",
+        }
+    }
+
     /// The kind of the store's failure, when it is one.
     pub fn store_kind(&self) -> Option<ErrorKind> {
         match self {

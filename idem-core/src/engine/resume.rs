@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::claim::Takeover;
+use crate::engine::caller::RunResult;
 use crate::engine::claiming::Asked;
 use crate::engine::outcome::{Answer, RunError};
-use crate::engine::run::RunResult;
 use crate::engine::{BoxHandler, Engine};
 use crate::fingerprint::Fingerprints;
 use crate::operation::OnUnknown;
@@ -57,6 +57,7 @@ impl Engine {
             key: record.key.clone(),
             fingerprints: Fingerprints::from(record.fingerprint),
             input: None,
+            key_hash: self.key_hasher().hash(&record.scope, &record.key),
             takeover: Takeover::Only {
                 incarnation: record.incarnation,
                 attempt: record.attempt,

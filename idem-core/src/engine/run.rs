@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
 use tokio::time::Instant;
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
 use crate::claim::{Acquired, Claimed, Lapsed, Replay, Takeover};
 use crate::downstream::Derivation;
+use crate::engine::caller::{Caller, RunResult};
 use crate::engine::claiming::{Answered, Asked, ClaimFailure, Outright, claim};
 use crate::engine::execution::{Execution, Inner};
 use crate::engine::failure::{Failure, FailureKind};
@@ -26,21 +26,7 @@ use crate::input::Input;
 use crate::operation::{Begun, StoreDown};
 use crate::progress::Progress;
 use crate::reply::StoredReply;
-
-/// The result of a run.
-pub(super) type RunResult = Result<Outcome, RunError>;
-
-/// Whom to tell. Told once: what comes later changes nothing for the caller.
-pub(super) struct Caller(pub(super) Option<oneshot::Sender<RunResult>>);
-
-impl Caller {
-    pub(super) fn tell(&mut self, result: RunResult) {
-        if let Some(caller) = self.0.take() {
-            // The caller may have gone away; the work is done and stored all the same.
-            let _ = caller.send(result);
-        }
-    }
-}
+use crate::telemetry::{InFlight, spans};
 
 /// What a run starts from.
 pub(super) struct Run {
@@ -64,11 +50,23 @@ impl Run {
         }
     }
 
-    async fn execute(self, acquired: Acquired, sent: Instant, mut caller: Caller) {
+    async fn execute(self, acquired: Acquired, sent: Instant, caller: Caller) {
+        let (attempt, key) = (acquired.fence.attempt, self.asked.key_hash);
+        Span::current().record("idem.attempt", attempt);
+        let _counted = InFlight::enter(&self.asked.operation);
+        if attempt == 1 {
+            return self.execute_attempt(acquired, sent, caller).await;
+        }
+        let span = spans::takeover(&self.asked.operation, key, attempt);
+        self.execute_attempt(acquired, sent, caller).instrument(span).await;
+    }
+
+    async fn execute_attempt(self, acquired: Acquired, sent: Instant, mut caller: Caller) {
         let fence = acquired.fence.clone();
         if acquired.replaced {
             tracing::info!(
-                operation = %self.asked.operation.name(),
+                idem.operation = %self.asked.operation.name(),
+                idem.key_hash = %self.asked.key_hash,
                 "a lapsed claim of another request that never began was replaced"
             );
         }
@@ -80,10 +78,11 @@ impl Run {
                 return caller.tell(Err(error));
             }
         };
-        tracing::debug!(
-            operation = %self.asked.operation.name(),
-            key_hash = %execution.key_hash(),
-            attempt = fence.attempt,
+        // At the first execution too: who looks for a key later finds where it ran.
+        tracing::info!(
+            idem.operation = %self.asked.operation.name(),
+            idem.key_hash = %execution.key_hash(),
+            idem.attempt = fence.attempt,
             "executing"
         );
         let beating = beat(execution.clone(), fence.clone()).in_current_span();
@@ -96,7 +95,8 @@ impl Run {
         } else {
             supervise(&execution, self.handler).await
         };
-        settle(&execution, &fence, ended, &mut caller).await;
+        let span = spans::complete(execution.operation(), execution.key_hash(), fence.attempt);
+        settle(&execution, &fence, ended, &mut caller).instrument(span).await;
         drop(heartbeat);
     }
 
@@ -110,7 +110,8 @@ impl Run {
             return caller.tell(Err(RunError::Store(failure.error)));
         }
         tracing::warn!(
-            operation = %self.asked.operation.name(),
+            idem.operation = %self.asked.operation.name(),
+            idem.key_hash = %self.asked.key_hash,
             error = %failure.error,
             "the store is down; running WITHOUT PROTECTION against duplicates"
         );
@@ -202,7 +203,7 @@ impl Engine {
             }
             None => Standing { number: 0, progress: Progress::begun() },
         };
-        let lease = LeaseState::held_until(sent + acquired.lease);
+        let lease = LeaseState::held_until(sent + acquired.lease, asked.operation.clone());
         Ok(Execution {
             inner: Arc::new(Inner {
                 engine: self.clone(),
@@ -238,7 +239,7 @@ impl Engine {
                 input,
                 age_at_start: Duration::ZERO,
                 started: now,
-                lease: LeaseState::held_until(now),
+                lease: LeaseState::held_until(now, asked.operation.clone()),
                 standing: tokio::sync::Mutex::new(Standing {
                     number: 0,
                     progress: Progress::begun(),

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use crate::engine::backoff::Backoff;
+use crate::engine::caller::Caller;
 use crate::engine::execution::Execution;
 use crate::engine::failure::{Failure, FailureKind};
 use crate::engine::lease::{MIN_BOUND, bounded};
 use crate::engine::local_state::Phase;
 use crate::engine::outcome::{How, Outcome, RunError};
-use crate::engine::run::Caller;
 use crate::engine::storing::{in_time, store_answer};
 use crate::engine::supervise::Ended;
 use crate::engine::winner::{find_winner, lost};
@@ -85,9 +85,9 @@ async fn failed(
 ) {
     if !matches!(failure.kind, FailureKind::Rejected(_) | FailureKind::LeaseLost) {
         tracing::warn!(
-            key_hash = %execution.key_hash(),
-            operation = %execution.operation().name(),
-            attempt = fence.attempt,
+            idem.key_hash = %execution.key_hash(),
+            idem.operation = %execution.operation().name(),
+            idem.attempt = fence.attempt,
             failure = what_to_log(&failure),
             "the handler ended without a reply"
         );

@@ -4,15 +4,16 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::codec::{CodecError, CodecErrorKind, Sealed};
 use crate::engine::backoff::Backoff;
+use crate::engine::caller::{Caller, RunResult};
 use crate::engine::execution::Execution;
 use crate::engine::lease::bounded;
 use crate::engine::outcome::{Answer, How, Outcome, RunError};
-use crate::engine::run::{Caller, RunResult};
 use crate::engine::winner::{find_winner, lost};
 use crate::error::{ErrorKind, StoreError, Verb};
 use crate::operation::Unstored;
 use crate::record::Fence;
 use crate::reply::{Reply, StoredReply, Tombstone};
+use crate::telemetry;
 
 /// Stores the answer, then tells the caller; or tells it without, when that takes too long (R16).
 pub(super) async fn store_answer(
@@ -21,23 +22,44 @@ pub(super) async fn store_answer(
     answer: Answer,
     caller: &mut Caller,
 ) {
+    let started = Instant::now();
     let storing = store(execution, fence, &answer);
     let late = async { caller.tell(unstored(execution, fence, answer.reply.clone()).await) };
     let stored = in_time(execution, storing, late).await;
     match stored {
-        Ok(()) => caller.tell(Ok(execution.executed(answer.reply, true))),
+        Ok(kept) => {
+            note_stored(execution, kept, started);
+            caller.tell(Ok(execution.executed(answer.reply, true)));
+        }
         Err(Unstorable::Store(error)) if error.kind() == ErrorKind::FenceLost => {
             lost(execution, fence, caller).await;
         }
         Err(error) => {
             tracing::error!(
-                key_hash = %execution.key_hash(),
+                idem.key_hash = %execution.key_hash(),
                 error = %error,
                 "the reply was not stored; the key stays held until its lease is over"
             );
-            caller.tell(unstored(execution, fence, answer.reply).await);
+            if !caller.was_told() {
+                caller.tell(unstored(execution, fence, answer.reply).await);
+            }
         }
     }
+}
+
+/// Notes a completion, and whether the reply itself stands in it.
+pub(super) fn note_stored(execution: &Execution, kept: Kept, started: Instant) {
+    telemetry::completed(execution.operation(), started.elapsed());
+    if kept == Kept::Tombstone {
+        telemetry::not_kept(execution.operation());
+    }
+}
+
+/// What stands in a record in place of a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kept {
+    Reply,
+    Tombstone,
 }
 
 /// What a caller is told whose reply is not stored. Who was paused past the lease may have been
@@ -48,6 +70,7 @@ async fn unstored(execution: &Execution, fence: &Fence, reply: Reply) -> RunResu
     {
         return Ok(winner);
     }
+    telemetry::not_stored(execution.operation());
     execution.unstored(reply)
 }
 
@@ -85,19 +108,24 @@ enum Unstorable {
 
 /// Seals once and stores that. What the store finds too large has a tombstone in its place, so
 /// that a retry does not run it again (R17).
-async fn store(execution: &Execution, fence: &Fence, answer: &Answer) -> Result<(), Unstorable> {
-    let sealed = seal(execution, &answer.reply, answer.streamed).await?;
+async fn store(execution: &Execution, fence: &Fence, answer: &Answer) -> Result<Kept, Unstorable> {
+    let (sealed, kept) = seal(execution, &answer.reply, answer.streamed).await?;
     match complete(execution, fence, &sealed).await {
         Err(error) if error.kind() == ErrorKind::InvalidInput && !answer.streamed => {
-            let tombstone = seal(execution, &answer.reply, true).await?;
-            complete(execution, fence, &tombstone).await.map_err(Unstorable::Store)
+            let (tombstone, kept) = seal(execution, &answer.reply, true).await?;
+            complete(execution, fence, &tombstone).await.map_err(Unstorable::Store)?;
+            Ok(kept)
         }
-        settled => settled.map_err(Unstorable::Store),
+        settled => settled.map(|()| kept).map_err(Unstorable::Store),
     }
 }
 
 /// A sealer that cannot work just now is asked again while the lease lasts.
-async fn seal(execution: &Execution, reply: &Reply, streamed: bool) -> Result<Sealed, Unstorable> {
+async fn seal(
+    execution: &Execution,
+    reply: &Reply,
+    streamed: bool,
+) -> Result<(Sealed, Kept), Unstorable> {
     let mut backoff = Backoff::default();
     loop {
         match execution.seal_reply(reply, streamed) {
@@ -178,15 +206,19 @@ impl Execution {
     }
 
     /// Frames a reply, or a tombstone for one that is not kept.
-    pub(super) fn seal_reply(&self, reply: &Reply, streamed: bool) -> Result<Sealed, CodecError> {
+    pub(super) fn seal_reply(
+        &self,
+        reply: &Reply,
+        streamed: bool,
+    ) -> Result<(Sealed, Kept), CodecError> {
         let limit = self.inner.operation.max_reply_bytes();
         if !streamed && reply.body().map_or(0, |body| body.len()) <= limit {
             match self.encode(&StoredReply::Full(reply.clone())) {
                 Err(error) if error.kind() == CodecErrorKind::TooLarge => {}
-                settled => return settled,
+                settled => return Ok((settled?, Kept::Reply)),
             }
         }
-        self.encode(&StoredReply::Tombstone(Tombstone::of(reply)))
+        Ok((self.encode(&StoredReply::Tombstone(Tombstone::of(reply)))?, Kept::Tombstone))
     }
 
     fn encode(&self, reply: &StoredReply) -> Result<Sealed, CodecError> {

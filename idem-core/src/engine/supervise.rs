@@ -1,12 +1,14 @@
 //! The handler in a task of its own.
 
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tracing::Instrument;
 
 use crate::engine::BoxHandler;
 use crate::engine::execution::Execution;
 use crate::engine::failure::Failure;
 use crate::engine::outcome::Answer;
+use crate::telemetry::{self, spans};
 
 /// How a handler ended.
 pub(super) enum Ended {
@@ -22,8 +24,30 @@ pub(super) enum Ended {
     TransactionTooLong,
 }
 
+impl Ended {
+    /// A stable name for logs and metrics.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Answered(_) => "answered",
+            Self::NotStarted(failure) | Self::Failed(failure) => failure.name(),
+            Self::Panicked => "panicked",
+            Self::TransactionTooLong => "transaction_too_long",
+        }
+    }
+}
+
 /// Runs the handler in a task of its own, and drops it when its transaction is open for too long.
 pub(super) async fn supervise(execution: &Execution, handler: BoxHandler) -> Ended {
+    let (operation, attempt) = (execution.operation(), execution.attempt());
+    let span = spans::handler(operation, execution.key_hash(), attempt);
+    let started = Instant::now();
+    let ended = watch_over(execution, handler).instrument(span.clone()).await;
+    span.record("idem.outcome", ended.name());
+    telemetry::handled(operation, ended.name(), started.elapsed());
+    ended
+}
+
+async fn watch_over(execution: &Execution, handler: BoxHandler) -> Ended {
     let limit = execution.operation().transaction_limit();
     let mut task = tokio::spawn(handler(execution.clone()).in_current_span());
     let joined = tokio::select! {
@@ -42,7 +66,7 @@ pub(super) async fn supervise(execution: &Execution, handler: BoxHandler) -> End
         Ok(Err(failure)) => Ended::Failed(failure),
         Err(error) => {
             tracing::error!(
-                key_hash = %execution.key_hash(),
+                idem.key_hash = %execution.key_hash(),
                 reason = panic_text(error),
                 "the handler panicked"
             );

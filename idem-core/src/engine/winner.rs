@@ -1,9 +1,9 @@
 //! What the caller of an execution is told whose lease was lost (R9).
 
+use crate::engine::caller::{Caller, RunResult};
 use crate::engine::execution::Execution;
 use crate::engine::lease::bounded;
 use crate::engine::outcome::{How, Outcome, RunError};
-use crate::engine::run::{Caller, RunResult};
 use crate::error::Verb;
 use crate::operation::LocalForm;
 use crate::record::{Fence, Record, State};

@@ -17,7 +17,12 @@ use std::time::Duration;
 
 /// A random part of `span` between a half and the whole: loops that started together spread out.
 pub(crate) fn spread(span: Duration) -> Duration {
-    let half = u64::try_from(span.as_micros() / 2).unwrap_or(u64::MAX);
-    let random = getrandom::u64().unwrap_or(half) % half.saturating_add(1);
-    Duration::from_micros(half.saturating_add(random))
+    span / 2 + random_up_to(span / 2)
+}
+
+/// A random span from zero to `span`, both included.
+fn random_up_to(span: Duration) -> Duration {
+    let longest = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+    let random = getrandom::u64().unwrap_or(longest);
+    Duration::from_micros(random.checked_rem(longest.saturating_add(1)).unwrap_or(random))
 }

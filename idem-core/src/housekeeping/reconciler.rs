@@ -12,6 +12,7 @@ use crate::error::StoreError;
 use crate::housekeeping::spread;
 use crate::record::{Incarnation, Observed};
 use crate::store::Cursor;
+use crate::telemetry;
 
 /// Pages through lapsed records and resumes those that began.
 ///
@@ -125,6 +126,12 @@ impl Reconciler {
     }
 
     async fn pass(&self, pass: u64) -> Result<Reconciled, StoreError> {
+        let done = self.pass_over_all(pass).await;
+        telemetry::reconciled(&done);
+        done
+    }
+
+    async fn pass_over_all(&self, pass: u64) -> Result<Reconciled, StoreError> {
         let mut done = Reconciled::default();
         let mut running = JoinSet::new();
         let mut after: Option<Cursor> = None;

@@ -3,46 +3,65 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::error::StoreError;
-use crate::housekeeping::spread;
-use crate::store::Store;
+use crate::error::{ErrorKind, StoreError, Verb};
+use crate::housekeeping::{random_up_to, spread};
+use crate::store::{Store, Swept};
+use crate::telemetry;
+
+/// How long the store may take for one batch.
+const BATCH_LIMIT: Duration = Duration::from_secs(30);
 
 /// Sweeps a store. It is only housekeeping: expiry is judged when a record is read, whether a
 /// sweeper runs or not, and any number of them may run anywhere.
+///
+/// What may go is for the store to say: replies that have expired, and lapsed claims that never
+/// began and have outlived their retention. Other work in progress stays (R10).
 pub struct Sweeper {
     store: Arc<dyn Store>,
     interval: Duration,
     batch: u32,
     pause: Duration,
+    max_rate: u32,
 }
 
 impl Sweeper {
-    /// A sweeper: every minute, 500 records a batch, 100 ms between batches, so no more than
-    /// 5,000 records a second.
+    /// A sweeper: every minute, 500 records a batch, at least 100 ms between batches, and no more
+    /// than 2,000 records a second.
     pub fn new(store: Arc<dyn Store>) -> Self {
         Self {
             store,
             interval: Duration::from_secs(60),
             batch: 500,
             pause: Duration::from_millis(100),
+            max_rate: 2_000,
         }
     }
 
-    /// How long to wait once nothing more is expired.
+    /// How long to wait, at most, once nothing more is expired; at random, and no less than half
+    /// of it, so that sweepers which started together spread out.
     #[must_use]
     pub fn interval(mut self, interval: Duration) -> Self {
         self.interval = interval;
         self
     }
 
-    /// How many records go in one batch, and how long to pause after it: together a cap on the
-    /// rate.
+    /// How many records go in one batch, within what a store takes
+    /// ([`MAX_PAGE`](crate::store::MAX_PAGE)), and how long to pause after it at least; up to half
+    /// as long again is added at random.
     #[must_use]
     pub fn batches(mut self, records: u32, pause: Duration) -> Self {
         self.batch = records;
         self.pause = pause;
+        self
+    }
+
+    /// How many records a second may go, on average over a batch and the pause after it; at least
+    /// one.
+    #[must_use]
+    pub fn max_rate(mut self, records: u32) -> Self {
+        self.max_rate = records.max(1);
         self
     }
 
@@ -51,6 +70,8 @@ impl Sweeper {
     /// # Cancel safety
     /// Some records may be gone.
     pub async fn run(&self) {
+        // Processes of one deployment start together.
+        sleep(random_up_to(self.interval / 10)).await;
         loop {
             match self.once().await {
                 Ok(0) => {}
@@ -61,22 +82,42 @@ impl Sweeper {
         }
     }
 
-    /// Sweeps until nothing more is expired, and says how many records went.
+    /// Sweeps until nothing more is expired, or until another sweeper has what is left; says how
+    /// many records went.
     ///
     /// # Errors
-    /// The store's.
+    /// The store's. A batch that is not answered within 30 s is of kind `OutcomeUnknown`.
     ///
     /// # Cancel safety
     /// As [`run`](Self::run).
     pub async fn once(&self) -> Result<u64, StoreError> {
         let mut deleted = 0;
         loop {
-            let swept = self.store.sweep(self.batch).await?;
+            let started = Instant::now();
+            let swept = self.sweep_batch(started).await?;
             deleted += u64::from(swept.deleted);
-            if !swept.more {
+            // A store that has more, and gave none of it, has it under another sweeper's locks.
+            if !swept.more || swept.deleted == 0 {
                 return Ok(deleted);
             }
-            sleep(spread(self.pause)).await;
+            self.rest(started, swept.deleted).await;
         }
+    }
+
+    async fn sweep_batch(&self, started: Instant) -> Result<Swept, StoreError> {
+        let sweeping = timeout(BATCH_LIMIT, self.store.sweep(self.batch));
+        let batch = sweeping.await.unwrap_or_else(|_| {
+            let detail = "the store did not answer in time";
+            Err(StoreError::new(ErrorKind::OutcomeUnknown, Verb::Sweep, detail))
+        });
+        telemetry::swept(&batch, started.elapsed());
+        batch
+    }
+
+    /// Lets claims have their turn: the pause, and as long as the rate asks for.
+    async fn rest(&self, started: Instant, deleted: u32) {
+        let pause = Instant::now() + self.pause + random_up_to(self.pause / 2);
+        let earned = started + Duration::from_secs(1) * deleted / self.max_rate;
+        sleep_until(pause.max(earned)).await;
     }
 }

@@ -18,7 +18,8 @@ pub(crate) fn answered(operation: &Operation, outcome: &'static str, took: Durat
 }
 
 /// What the store made of a claim.
-pub(crate) fn claim_answer(claimed: &Claimed) -> &'static str {
+pub(crate) fn claim_answer(claimed: Option<&Claimed>) -> &'static str {
+    let Some(claimed) = claimed else { return "failed" };
     match claimed {
         Claimed::Acquired(acquired) if acquired.fence.attempt > 1 => "taken_over",
         Claimed::Acquired(_) => "acquired",
@@ -32,7 +33,7 @@ pub(crate) fn claim_answer(claimed: &Claimed) -> &'static str {
 
 /// A claim was answered, or failed.
 pub(crate) fn claimed(operation: &Operation, claimed: Option<&Claimed>, took: Duration) {
-    let answer = claimed.map_or("failed", claim_answer);
+    let answer = claim_answer(claimed);
     counter!(CLAIMS, OPERATION => label(operation), ANSWER => answer).increment(1);
     histogram!(CLAIM_DURATION, OPERATION => label(operation)).record(took);
     if let Some(Claimed::Acquired(acquired)) = claimed {
