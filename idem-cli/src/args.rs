@@ -33,6 +33,12 @@ pub enum Command {
     Inspect(operator::InspectArgs),
     /// List the records whose lease is over, the longest first.
     Stuck(operator::StuckArgs),
+    /// Say how a stuck record ended: retries get this reply, and nothing runs.
+    Settle(operator::SettleArgs),
+    /// Free the key of a stuck record, after saying what a rerun may repeat.
+    Release(operator::ReleaseArgs),
+    /// Delete the completed records of one scope.
+    Forget(operator::ForgetArgs),
     /// Delete expired records in small batches.
     Sweep(operator::SweepArgs),
     /// Create the store's tables, or bring them up to date.

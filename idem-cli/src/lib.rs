@@ -10,7 +10,7 @@
 //! | [`logging`] | logs, to standard error only |
 //! | [`listen`], [`shutdown`] | what every server command shares: the `listening on` line, draining, SIGTERM |
 //! | [`backends`] | the one place where backends register their store URLs |
-//! | [`operator`] | `stats`, `list`, `inspect`, `stuck`, `sweep`, `migrate`, `preflight` |
+//! | [`operator`] | what an operator needs: `stuck`, `inspect`, `settle`, `release` and the rest |
 //! | [`demo`] | `idem demo`: the tour |
 //! | [`serve`] | `idem serve`: a payments API whose charges are safe to retry |
 //! | [`server_args`] | what `serve` and `fixture` share on the command line |
@@ -72,6 +72,9 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::List(args) => operator::run_list(args),
         Command::Inspect(args) => operator::run_inspect(args),
         Command::Stuck(args) => operator::run_stuck(args),
+        Command::Settle(args) => operator::run_settle(args),
+        Command::Release(args) => operator::run_release(args),
+        Command::Forget(args) => operator::run_forget(args),
         Command::Sweep(args) => operator::run_sweep(args),
         Command::Migrate(args) => operator::run_migrate(args),
         Command::Preflight(args) => operator::run_preflight(args),

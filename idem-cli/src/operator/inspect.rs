@@ -1,41 +1,35 @@
 //! `idem inspect`: one record in full.
 
 use idem_core::codec::{Codec, CodecError};
-use idem_core::key::{Key, Scope};
 use idem_core::record::{Observed, State};
 use idem_core::reply::StoredReply;
 use serde_json::{Map, Value, json};
 
+use super::condition::{LEGEND, PolicyArgs};
+use super::record::RecordArgs;
 use super::show::{hex, to_json};
-use super::text::unescape;
 use super::{StoreArgs, print, print_json};
-use crate::backends::{Intent, store_failure};
+use crate::backends::Intent;
 use crate::exit::{Exit, Failure};
 
 /// Show one record: who holds it, what it has done, what it answered.
 ///
 /// Replies, inputs and step results are not shown, only what they are: status, sizes, names.
 #[derive(Debug, clap::Args)]
+#[command(after_help = LEGEND)]
 pub struct Args {
     #[command(flatten)]
     store: StoreArgs,
-
-    /// Whose key.
-    #[arg(long)]
-    scope: String,
-
-    /// Which key, as `list` and `stuck` show it (`\xNN` for a byte that is not printable).
-    #[arg(long)]
-    key: String,
+    #[command(flatten)]
+    record: RecordArgs,
+    #[command(flatten)]
+    policy: PolicyArgs,
 }
 
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
-    let (scope, key) = identity(&args.scope, &args.key)?;
     let opened = args.store.open(Intent::Operate).await?;
-    let Some(observed) = opened.store.get(&scope, &key).await.map_err(store_failure)? else {
-        return Err(Failure::new(Exit::CheckFailed, "there is no such record"));
-    };
-    let shown = describe(&observed);
+    let observed = args.record.read(&*opened.store).await?;
+    let shown = describe(&observed, &args.policy);
     if args.store.json {
         print_json(&shown)?;
     } else {
@@ -44,19 +38,9 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// A record's identity as it was typed.
-pub(super) fn identity(scope: &str, key: &str) -> Result<(Scope, Key), Failure> {
-    let wrong = |error: String| Failure::new(Exit::Usage, error);
-    let scope = unescape(scope).map_err(wrong)?;
-    let key = unescape(key).map_err(wrong)?;
-    let scope = Scope::from_bytes(scope).map_err(|error| Failure::new(Exit::Usage, error))?;
-    let key = Key::opaque(key).map_err(|error| Failure::new(Exit::Usage, error))?;
-    Ok((scope, key))
-}
-
-fn describe(observed: &Observed) -> Value {
+fn describe(observed: &Observed, policy: &PolicyArgs) -> Value {
     let record = &observed.record;
-    let mut shown = to_json(observed);
+    let mut shown = to_json(observed, policy);
     let Value::Object(members) = &mut shown else { return shown };
     members.insert("owner".into(), hex(record.owner.as_bytes()).into());
     members.insert(

@@ -3,9 +3,11 @@
 use idem_core::admin::{Filter, StateFilter};
 use idem_core::key::Scope;
 use idem_core::record::{Observed, OperationName};
-use idem_core::store::MAX_PAGE;
+use idem_core::store::{Cursor, MAX_PAGE};
 use serde_json::Value;
 
+use super::condition::{LEGEND, PolicyArgs};
+use super::cursor;
 use super::show::{HEADINGS, to_json, to_row};
 use super::table::table;
 use super::{StoreArgs, print, print_json};
@@ -14,6 +16,7 @@ use crate::exit::{Exit, Failure};
 
 /// List records by scope and key.
 #[derive(Debug, clap::Args)]
+#[command(after_help = LEGEND)]
 pub struct Args {
     #[command(flatten)]
     store: StoreArgs,
@@ -31,8 +34,15 @@ pub struct Args {
     state: Option<State>,
 
     /// At most so many records.
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
+
+    /// Go on after this place, which the page before named.
+    #[arg(long, value_name = "CURSOR", value_parser = cursor::parse)]
+    after: Option<Cursor>,
+
+    #[command(flatten)]
+    policy: PolicyArgs,
 }
 
 /// A state, as it is named on the command line.
@@ -57,33 +67,38 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
         State::Completed => StateFilter::Completed,
     });
     let mut records: Vec<Observed> = Vec::new();
-    let mut after = None;
-    let mut more = false;
+    let mut after = args.after;
     while records.len() < args.limit as usize {
         let left = (args.limit as usize - records.len()).min(MAX_PAGE as usize);
         let size = u32::try_from(left).unwrap_or(MAX_PAGE);
         let page = opened.store.list(&filter, after.as_ref(), size).await.map_err(store_failure)?;
         records.extend(page.records);
-        more = page.next.is_some();
         after = page.next;
         if after.is_none() {
             break;
         }
     }
-    show(&records, more, args.store.json)?;
+    show(&records, after.as_ref(), args.store.json, &args.policy)?;
     Ok(Exit::Success)
 }
 
-/// Prints records, and says when there are more.
-pub(super) fn show(records: &[Observed], more: bool, json: bool) -> Result<(), Failure> {
+/// Prints records, and says where the next ones are.
+pub(super) fn show(
+    records: &[Observed],
+    next: Option<&Cursor>,
+    json: bool,
+    policy: &PolicyArgs,
+) -> Result<(), Failure> {
+    let next = next.map(cursor::show);
     if json {
-        let records: Vec<Value> = records.iter().map(to_json).collect();
-        return print_json(&serde_json::json!({ "records": records, "more": more }));
+        let records: Vec<Value> = records.iter().map(|record| to_json(record, policy)).collect();
+        let more = next.is_some();
+        return print_json(&serde_json::json!({ "records": records, "more": more, "next": next }));
     }
-    let rows: Vec<Vec<String>> = records.iter().map(to_row).collect();
+    let rows: Vec<Vec<String>> = records.iter().map(|record| to_row(record, policy)).collect();
     let mut text = table(&HEADINGS, &rows);
-    if more {
-        text.push_str("there are more; raise --limit\n");
+    if let Some(next) = next {
+        text.push_str(&format!("there are more: --after {next}\n"));
     }
     print(&text)
 }

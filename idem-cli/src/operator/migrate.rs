@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{StoreArgs, print, print_json};
+use super::{StoreArgs, file, print, print_json};
 use crate::backends::Intent;
 use crate::exit::{Exit, Failure};
 
@@ -14,11 +14,15 @@ pub struct Args {
 }
 
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
+    let missing = file::missing(&args.store.store);
     args.store.open(Intent::Migrate).await?;
     if args.store.json {
-        print_json(&json!({ "migrated": true }))?;
+        print_json(&json!({ "migrated": true, "created": missing.is_some() }))?;
     } else {
-        print("the schema is up to date\n")?;
+        match missing {
+            Some(file) => print(&format!("made a new store in {}\n", file.display()))?,
+            None => print("the schema is up to date\n")?,
+        }
     }
     Ok(Exit::Success)
 }

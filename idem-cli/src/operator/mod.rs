@@ -1,10 +1,17 @@
 //! The operator's commands: what is in a store, what is stuck, and looking after it.
 
 mod age;
+mod condition;
+mod cursor;
+mod file;
+mod forget;
 mod inspect;
 mod list;
 mod migrate;
 mod preflight;
+mod record;
+mod release;
+mod settle;
 mod show;
 mod stats;
 mod stuck;
@@ -19,10 +26,13 @@ use serde_json::Value;
 use crate::backends::{self, Intent, Opened};
 use crate::exit::{Exit, Failure};
 
+pub use forget::Args as ForgetArgs;
 pub use inspect::Args as InspectArgs;
 pub use list::Args as ListArgs;
 pub use migrate::Args as MigrateArgs;
 pub use preflight::Args as PreflightArgs;
+pub use release::Args as ReleaseArgs;
+pub use settle::Args as SettleArgs;
 pub use stats::Args as StatsArgs;
 pub use stuck::Args as StuckArgs;
 pub use sweep::Args as SweepArgs;
@@ -41,6 +51,10 @@ pub struct StoreArgs {
 
 impl StoreArgs {
     async fn open(&self, intent: Intent) -> Result<Opened, Failure> {
+        if let (Intent::Operate, Some(file)) = (intent, file::missing(&self.store)) {
+            let why = format!("there is no file {}; `idem migrate` makes a store", file.display());
+            return Err(Failure::new(Exit::Setup, why));
+        }
         backends::open(&self.store, intent).await
     }
 }
@@ -62,6 +76,9 @@ commands! {
     run_list: list,
     run_inspect: inspect,
     run_stuck: stuck,
+    run_settle: settle,
+    run_release: release,
+    run_forget: forget,
     run_sweep: sweep,
     run_migrate: migrate,
     run_preflight: preflight,

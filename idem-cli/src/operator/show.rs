@@ -4,20 +4,8 @@ use idem_core::record::{Observed, State};
 use serde_json::{Value, json};
 
 use super::age::short;
+use super::condition::PolicyArgs;
 use super::text::escape;
-
-/// What a record's state is called here.
-pub(super) fn state_name(observed: &Observed) -> &'static str {
-    match &observed.record.state {
-        State::Completed { .. } => "completed",
-        State::InProgress { .. } if observed.lapsed_for().is_none() => "live",
-        State::InProgress { recovery: Some(_), .. } => "stuck",
-        State::InProgress { recovery: None, .. } if observed.record.marks_begun => {
-            "lapsed, not begun"
-        }
-        State::InProgress { .. } => "lapsed",
-    }
-}
 
 /// What the time says: how long the lease runs, how long ago it ended, how long the reply is kept.
 pub(super) fn timing(observed: &Observed) -> String {
@@ -34,13 +22,15 @@ pub(super) fn timing(observed: &Observed) -> String {
 }
 
 /// A record for a script.
-pub(super) fn to_json(observed: &Observed) -> Value {
+pub(super) fn to_json(observed: &Observed, policy: &PolicyArgs) -> Value {
     let record = &observed.record;
+    let (condition, why) = policy.judge(observed);
     let mut shown = json!({
-        "scope": record.scope.as_str(),
+        "scope": escape(record.scope.as_bytes()),
         "key": escape(record.key.as_bytes()),
         "operation": record.operation.as_str(),
-        "state": state_name(observed),
+        "state": condition.name(),
+        "why": why,
         "attempt": record.attempt,
         "age_ms": millis(observed.age()),
         "marks_begun": record.marks_begun,
@@ -67,22 +57,24 @@ pub(super) fn to_json(observed: &Observed) -> Value {
 }
 
 /// A record in a table, under [`HEADINGS`].
-pub(super) fn to_row(observed: &Observed) -> Vec<String> {
+pub(super) fn to_row(observed: &Observed, policy: &PolicyArgs) -> Vec<String> {
     let record = &observed.record;
+    let (condition, why) = policy.judge(observed);
     vec![
         escape(record.scope.as_bytes()),
         escape(record.key.as_bytes()),
         record.operation.to_string(),
-        state_name(observed).into(),
+        condition.name().into(),
         record.attempt.to_string(),
         short(observed.age()),
         timing(observed),
+        why.unwrap_or_default(),
     ]
 }
 
 /// The headings over [`to_row`].
-pub(super) const HEADINGS: [&str; 7] =
-    ["SCOPE", "KEY", "OPERATION", "STATE", "ATTEMPT", "AGE", "TIME"];
+pub(super) const HEADINGS: [&str; 8] =
+    ["SCOPE", "KEY", "OPERATION", "STATE", "ATTEMPT", "AGE", "TIME", "WHY"];
 
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

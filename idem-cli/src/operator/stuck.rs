@@ -1,8 +1,10 @@
 //! `idem stuck`: records whose lease is over.
 
 use idem_core::record::Observed;
-use idem_core::store::MAX_PAGE;
+use idem_core::store::{Cursor, MAX_PAGE};
 
+use super::condition::{Condition, LEGEND, PolicyArgs};
+use super::cursor;
 use super::list::show;
 use super::{StoreArgs, print};
 use crate::backends::{Intent, store_failure};
@@ -10,48 +12,62 @@ use crate::exit::{Exit, Failure};
 
 /// List the records whose lease is over, the longest first.
 ///
-/// Exits with 1 when there are any that began, so that a monitor can call it.
+/// Exits with 1 when there are any that began, so that a monitor can call it; with --held only
+/// when some wait for a person.
 #[derive(Debug, clap::Args)]
+#[command(after_help = LEGEND)]
 pub struct Args {
     #[command(flatten)]
     store: StoreArgs,
 
     /// Also list records that never began: their claim was lost before anything was done.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "held")]
     all: bool,
 
+    /// Only those that are held for a person, as far as --cap, --window and --holds tell.
+    #[arg(long)]
+    held: bool,
+
     /// At most so many records.
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     limit: u32,
+
+    /// Go on after this place, which the page before named.
+    #[arg(long, value_name = "CURSOR", value_parser = cursor::parse)]
+    after: Option<Cursor>,
+
+    #[command(flatten)]
+    policy: PolicyArgs,
 }
 
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     let opened = args.store.open(Intent::Operate).await?;
     let mut stuck: Vec<Observed> = Vec::new();
-    let mut after = None;
-    let mut more = false;
+    let mut after = args.after.clone();
     loop {
-        let page = opened.store.lapsed(after.as_ref(), MAX_PAGE).await.map_err(store_failure)?;
-        for observed in page.records {
-            if !(args.all || observed.record.recovery().is_some()) {
-                continue;
-            }
-            if stuck.len() == args.limit as usize {
-                more = true;
-                break;
-            }
-            stuck.push(observed);
-        }
+        let left = (args.limit as usize - stuck.len()).min(MAX_PAGE as usize) as u32;
+        let page = opened.store.lapsed(after.as_ref(), left).await.map_err(store_failure)?;
+        stuck.extend(page.records.into_iter().filter(|seen| args.shows(seen)));
         after = page.next;
-        if more || after.is_none() {
+        if after.is_none() || stuck.len() >= args.limit as usize {
             break;
         }
     }
     if stuck.is_empty() && !args.store.json {
         print("nothing is stuck\n")?;
     } else {
-        show(&stuck, more, args.store.json)?;
+        show(&stuck, after.as_ref(), args.store.json, &args.policy)?;
     }
-    let began = stuck.iter().any(|observed| observed.record.recovery().is_some());
+    let began = stuck.iter().any(|seen| args.policy.judge(seen).0 != Condition::NotBegun);
     Ok(if began { Exit::CheckFailed } else { Exit::Success })
+}
+
+impl Args {
+    fn shows(&self, seen: &Observed) -> bool {
+        match self.policy.judge(seen).0 {
+            Condition::NotBegun => self.all,
+            Condition::Held => true,
+            _ => !self.held,
+        }
+    }
 }

@@ -1,0 +1,70 @@
+//! What the listings tell of a record, and how they go on.
+
+use serde_json::{Value, json};
+
+use crate::support::payments::{Bench, answer, charge};
+
+#[test]
+fn a_listing_goes_on_where_it_ended() {
+    let bench = Bench::new();
+    let server = bench.serve(&[]);
+    for number in 0..5 {
+        assert_eq!(answer(server.address, &charge(&format!("k{number}"), 1999)).status, 201);
+    }
+    let mut keys = Vec::new();
+    let mut after: Option<String> = None;
+    loop {
+        let mut args = vec!["--json", "--limit", "2"];
+        if let Some(after) = &after {
+            args.extend(["--after", after]);
+        }
+        let page = bench.operate("list", &args).json();
+        let records = page["records"].as_array().unwrap();
+        assert!(records.len() <= 2);
+        keys.extend(records.iter().map(|record| record["key"].clone()));
+        assert_eq!(page["more"].as_bool().unwrap(), page["next"].is_string());
+        match page["next"].as_str() {
+            Some(next) => after = Some(next.to_owned()),
+            None => break,
+        }
+    }
+    assert_eq!(Value::from(keys), json!(["k0", "k1", "k2", "k3", "k4"]));
+    let table = bench.operate("list", &["--limit", "2"]);
+    assert!(table.out.contains("there are more: --after "), "{}", table.out);
+    assert_eq!(bench.operate("list", &["--after", "00"]).code, 2);
+    assert_eq!(bench.operate("list", &["--limit", "0"]).code, 2);
+}
+
+#[test]
+fn held_is_told_from_resumable_as_far_as_the_operator_says_what_is_allowed() {
+    let bench = Bench::new();
+    bench.strand("k", "after-call");
+    for (args, state) in [
+        (&[][..], "resumable"),
+        (&["--cap", "2"], "resumable"),
+        (&["--cap", "1"], "held"),
+        (&["--window", "1ms"], "held"),
+        (&["--window", "1h"], "resumable"),
+        (&["--holds", "charges.create"], "held"),
+        (&["--holds", "other"], "resumable"),
+    ] {
+        let args = [&["--json"], args].concat();
+        for command in ["stuck", "list"] {
+            let said = bench.operate(command, &args).json();
+            assert_eq!(said["records"][0]["state"], state, "{command} {args:?}");
+        }
+    }
+    assert_eq!(bench.operate("stuck", &["--held"]).code, 0, "none that is known to be held");
+    assert_eq!(bench.operate("stuck", &[]).code, 1);
+}
+
+#[test]
+fn the_help_explains_every_state_and_field() {
+    for command in ["list", "stuck", "inspect"] {
+        let help = crate::command::idem(&[command, "--help"], b"").out;
+        let words = ["live", "completed", "resumable", "held", "lapsed", "not-begun"];
+        for word in words.into_iter().chain(["ATTEMPT", "AGE", "TIME"]) {
+            assert!(help.contains(&format!("  {word} ")), "{command}: {word}");
+        }
+    }
+}

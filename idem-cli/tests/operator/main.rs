@@ -1,0 +1,10 @@
+//! The operator's commands, run as a person would, on records that real servers left behind.
+
+mod command;
+mod files;
+mod listing;
+mod releasing;
+mod settling;
+#[allow(dead_code)] // Each test binary uses a part of it.
+#[path = "../support/mod.rs"]
+mod support;
