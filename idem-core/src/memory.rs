@@ -14,6 +14,7 @@ use crate::codec::Sealed;
 use crate::cursor::{LapsedPosition, ListPosition};
 use crate::error::{ErrorKind, StoreError, Verb};
 use crate::key::{Key, Scope};
+use crate::outbox::MemoryOutbox;
 use crate::record::{Fence, Incarnation, Observed, Record, Recovery, State};
 use crate::store::{Cursor, Lease, Page, Renewed, Store, Swept, page_size};
 use crate::time::{Clock, SystemClock, Timestamp};
@@ -45,6 +46,7 @@ struct Shared {
     clock: Arc<dyn Clock>,
     capacity: usize,
     records: Mutex<Records>,
+    outbox: MemoryOutbox,
 }
 
 type Records = BTreeMap<(Scope, Key), Record>;
@@ -62,8 +64,15 @@ impl MemoryStore {
 
     /// An empty store that holds no more than `capacity` records.
     pub fn with_capacity(clock: impl Clock, capacity: usize) -> Self {
-        let records = Mutex::default();
-        Self { shared: Arc::new(Shared { clock: Arc::new(clock), capacity, records }) }
+        let clock: Arc<dyn Clock> = Arc::new(clock);
+        let outbox = MemoryOutbox::with_clock(clock.clone());
+        Self { shared: Arc::new(Shared { clock, capacity, records: Mutex::default(), outbox }) }
+    }
+
+    /// The outbox beside the records. A message is put in by [`MemoryOutbox::push`], since this
+    /// store has no transactions.
+    pub fn outbox(&self) -> MemoryOutbox {
+        self.shared.outbox.clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, Records> {

@@ -1,6 +1,7 @@
-//! Follow-on messages, written in the transaction that completes the record (R21).
+//! A message, its id, and its limits.
 
 use std::fmt;
+use std::str::FromStr;
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -40,6 +41,37 @@ impl MessageId {
         &self.0
     }
 }
+
+impl FromStr for MessageId {
+    type Err = NoMessageId;
+
+    /// Reads the form that it shows as: 36 characters, upper or lower case.
+    fn from_str(text: &str) -> Result<Self, NoMessageId> {
+        let text = text.as_bytes();
+        let hyphens = [8, 13, 18, 23];
+        if text.len() != 36 || hyphens.iter().any(|place| text[*place] != b'-') {
+            return Err(NoMessageId);
+        }
+        let mut digits = text.iter().enumerate().filter(|(at, _)| !hyphens.contains(at));
+        let mut digit = || {
+            let (_, byte) = digits.next().ok_or(NoMessageId)?;
+            char::from(*byte)
+                .to_digit(16)
+                .and_then(|digit| u8::try_from(digit).ok())
+                .ok_or(NoMessageId)
+        };
+        let mut bytes = [0; 16];
+        for byte in &mut bytes {
+            *byte = digit()? << 4 | digit()?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+/// The text is not a message's id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a message's id has 36 characters, like 01234567-89ab-4cde-8f01-23456789abcd")]
+pub struct NoMessageId;
 
 impl fmt::Display for MessageId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -147,6 +179,12 @@ impl OutboxMessage {
         Self { id, topic, ordering_key, headers, payload }
     }
 
+    /// For store authors: the same message with an empty payload, as a listing shows it.
+    #[must_use]
+    pub fn without_payload(&self) -> Self {
+        Self { payload: Bytes::new(), ..self.clone() }
+    }
+
     /// The same on every delivery.
     pub fn id(&self) -> MessageId {
         self.id
@@ -238,5 +276,22 @@ mod tests {
         let id = MessageId::random().to_string();
         assert_eq!((id.len(), &id[14..15]), (36, "4"));
         assert!(matches!(&id[19..20], "8" | "9" | "a" | "b"), "{id}");
+    }
+
+    #[test]
+    fn an_id_is_read_back_from_what_it_shows_as_and_from_nothing_else() {
+        let id = MessageId::random();
+        assert_eq!(id.to_string().parse(), Ok(id));
+        assert_eq!(id.to_string().to_uppercase().parse(), Ok(id));
+        let text = id.to_string();
+        for bad in [
+            "",
+            &text[1..],
+            &format!("{text}0"),
+            &text.replace('-', "0"),
+            &format!("{}g", &text[..35]),
+        ] {
+            assert_eq!(bad.parse::<MessageId>(), Err(NoMessageId), "{bad}");
+        }
     }
 }
