@@ -12,6 +12,8 @@ use idem_core::admin::Admin;
 use idem_core::error::{ErrorKind, StoreError};
 use idem_core::memory::MemoryStore;
 use idem_core::preflight::Finding;
+use idem_postgres::PostgresStore;
+use idem_redis::RedisStore;
 use idem_sqlite::SqliteStore;
 
 use crate::exit::{Exit, Failure};
@@ -60,7 +62,26 @@ pub const BACKENDS: &[Backend] = &[
         open: |url, intent| Box::pin(open_sqlite(url, intent)),
         preflight: |url| Box::pin(preflight_sqlite(url)),
     },
+    POSTGRES,
+    // The driver takes both names, and other tools print the longer one.
+    Backend { scheme: "postgresql", ..POSTGRES },
+    REDIS,
+    Backend { scheme: "redis-cluster", example: "redis-cluster://HOST:PORT,...", ..REDIS },
 ];
+
+const POSTGRES: Backend = Backend {
+    scheme: "postgres",
+    example: "postgres://USER@HOST/DATABASE",
+    open: |url, intent| Box::pin(open_postgres(url, intent)),
+    preflight: |url| Box::pin(preflight_postgres(url)),
+};
+
+const REDIS: Backend = Backend {
+    scheme: "redis",
+    example: "redis://HOST:PORT",
+    open: |url, intent| Box::pin(open_redis(url, intent)),
+    preflight: |url| Box::pin(preflight_redis(url)),
+};
 
 /// Opens the store behind a URL.
 ///
@@ -102,10 +123,10 @@ struct UnknownUrl;
 impl std::fmt::Display for UnknownUrl {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("--store takes one of ")?;
-        for (at, backend) in BACKENDS.iter().enumerate() {
-            let separator = if at == 0 { "" } else { ", " };
-            write!(f, "{separator}{}", backend.example)?;
-        }
+        let mut told: Vec<&str> = BACKENDS.iter().map(|backend| backend.example).collect();
+        // Two schemes of one backend have one example.
+        told.dedup();
+        f.write_str(&told.join(", "))?;
         Ok(())
     }
 }
@@ -136,6 +157,26 @@ async fn open_sqlite(url: String, intent: Intent) -> Result<Opened, Failure> {
 
 async fn preflight_sqlite(url: String) -> Result<Vec<Finding>, Failure> {
     SqliteStore::builder().preflight(&url).await.map_err(store_failure)
+}
+
+async fn open_postgres(url: String, intent: Intent) -> Result<Opened, Failure> {
+    let creates = intent != Intent::Operate;
+    let store = PostgresStore::builder().migrates(creates).connect(&url).await;
+    Ok(Opened { store: Arc::new(store.map_err(store_failure)?) })
+}
+
+async fn preflight_postgres(url: String) -> Result<Vec<Finding>, Failure> {
+    PostgresStore::builder().preflight(&url).await.map_err(store_failure)
+}
+
+async fn open_redis(url: String, intent: Intent) -> Result<Opened, Failure> {
+    let creates = intent != Intent::Operate;
+    let store = RedisStore::builder().migrates(creates).connect(&url).await;
+    Ok(Opened { store: Arc::new(store.map_err(store_failure)?) })
+}
+
+async fn preflight_redis(url: String) -> Result<Vec<Finding>, Failure> {
+    RedisStore::builder().preflight(&url).await.map_err(store_failure)
 }
 
 #[cfg(test)]
