@@ -3,13 +3,20 @@
 //!
 //! Each loop is safe to run in any number of processes at once, and can be dropped at any await.
 
+mod chore;
+mod health;
 mod reconciler;
+mod remembered;
 mod repeats;
+mod runtime;
 mod settle;
 mod sweeper;
 
+pub use chore::{Chore, ChoreError, Pass, Stop};
+pub use health::{Health, LoopHealth};
 pub use reconciler::{Reconciled, Reconciler};
 pub use repeats::{MayRepeat, RepeatedStep, may_repeat};
+pub use runtime::{Runtime, RuntimeBuilder, Stopped};
 pub use settle::{SettleError, Settled, release, settle};
 pub use sweeper::Sweeper;
 

@@ -1,43 +1,51 @@
 //! Resumes lapsed work through the handlers that are registered for it (R15, R26, R27).
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use async_trait::async_trait;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
-use crate::engine::{Engine, RunError};
+use crate::codec::CodecErrorKind;
+use crate::engine::{Engine, How, Outcome, RunError};
 use crate::error::StoreError;
+use crate::housekeeping::chore::{Chore, ChoreError, Pass, Stop};
+use crate::housekeeping::remembered::{Remembered, Unfinished};
 use crate::housekeeping::spread;
-use crate::record::{Incarnation, Observed};
+use crate::record::{Observed, Record};
 use crate::store::Cursor;
 use crate::telemetry;
+
+/// How many records one page has, and how many pages one pass reads: the next one goes on there.
+const PAGE: u32 = 100;
+const PAGES: usize = 100;
 
 /// Pages through lapsed records and resumes those that began.
 ///
 /// Two reconcilers may list the same record; the claim lets one of them have it. A record whose
-/// resumption fails waits longer each time before this reconciler tries it again.
+/// resumption fails waits longer each time before this reconciler tries it again. One that is for
+/// a person (held, or without a handler or an input here) is logged once, with its operation and
+/// the hash of its key, and counted in each pass.
 pub struct Reconciler {
-    engine: Engine,
+    shared: Arc<Shared>,
     interval: Duration,
-    concurrency: usize,
-    page: u32,
     longest_wait: Duration,
-    waits: Mutex<HashMap<Incarnation, Wait>>,
+    concurrency: usize,
+    slots: Arc<Semaphore>,
+    /// One pass at a time, and where the next one goes on.
+    position: tokio::sync::Mutex<Option<Cursor>>,
 }
 
-/// Which record, and how its resumption ended.
-type Ended = (Incarnation, Result<(), RunError>);
-
-struct Wait {
-    failures: u32,
-    until: Instant,
-    /// In which pass it was last listed: what is not listed any more is forgotten.
-    pass: u64,
+struct Shared {
+    engine: Engine,
+    remembered: Mutex<Remembered>,
+    /// What ended since the last pass was counted.
+    done: Mutex<Reconciled>,
 }
 
-/// What a pass did.
+/// What a pass did. What was still running when it ended counts in the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Reconciled {
     /// Resumed to a reply.
@@ -46,7 +54,7 @@ pub struct Reconciled {
     pub not_begun: u64,
     /// Held for a person: by policy, too many attempts, or too old.
     pub held: u64,
-    /// For a person too: no handler is registered, or no input was stored.
+    /// For a person too: no handler is registered, no input was stored, or it cannot be read.
     pub not_resumable: u64,
     /// Changed hands since it was listed.
     pub gone: u64,
@@ -60,13 +68,14 @@ impl Reconciler {
     /// A reconciler on the engine's store: a pass every 10 s, 8 records at once, and at most
     /// 10 min between tries of one record.
     pub fn new(engine: Engine) -> Self {
+        let shared = Shared { engine, remembered: Mutex::default(), done: Mutex::default() };
         Self {
-            engine,
+            shared: Arc::new(shared),
             interval: Duration::from_secs(10),
-            concurrency: 8,
-            page: 100,
             longest_wait: Duration::from_secs(600),
-            waits: Mutex::default(),
+            concurrency: 8,
+            slots: Arc::new(Semaphore::new(8)),
+            position: tokio::sync::Mutex::default(),
         }
     }
 
@@ -77,17 +86,18 @@ impl Reconciler {
         self
     }
 
-    /// How many records are resumed at once; at least one.
+    /// How many records are resumed at once, over all passes; at least one.
     #[must_use]
     pub fn concurrency(mut self, records: usize) -> Self {
-        self.concurrency = records.max(1);
+        self.concurrency = records.clamp(1, Semaphore::MAX_PERMITS);
+        self.slots = Arc::new(Semaphore::new(self.concurrency));
         self
     }
 
     /// The longest wait between tries of one record.
     #[must_use]
     pub fn longest_wait(mut self, wait: Duration) -> Self {
-        self.longest_wait = wait;
+        self.longest_wait = wait.min(crate::time::MAX_DURATION);
         self
     }
 
@@ -96,25 +106,16 @@ impl Reconciler {
     /// # Cancel safety
     /// Dropped, it starts nothing more; what was resumed goes on in the engine.
     pub async fn run(&self) {
-        for pass in 1.. {
-            match self.pass(pass).await {
-                Ok(done) => {
-                    if done.held + done.not_resumable > 0 {
-                        tracing::warn!(
-                            held = done.held,
-                            not_resumable = done.not_resumable,
-                            "records wait for a person"
-                        );
-                    }
-                    tracing::debug!(?done, "reconciled");
-                }
-                Err(error) => tracing::warn!(error = %error, "reconciling failed"),
+        let stop = Stop::new();
+        loop {
+            if let Err(error) = self.reconcile(&stop).await {
+                tracing::warn!(error = %error, "reconciling failed");
             }
             sleep(spread(self.interval)).await;
         }
     }
 
-    /// One pass over all lapsed records.
+    /// One pass over all lapsed records, to the end of what it resumed.
     ///
     /// # Errors
     /// The store's, when it cannot be listed.
@@ -122,93 +123,179 @@ impl Reconciler {
     /// # Cancel safety
     /// As [`run`](Self::run).
     pub async fn once(&self) -> Result<Reconciled, StoreError> {
-        self.pass(0).await
+        let mut position = self.position.lock().await;
+        let stop = Stop::new();
+        let mut running = JoinSet::new();
+        *position = None;
+        let mut listed = self.list(&mut position, &mut running, &stop).await;
+        while listed.is_ok() && position.is_some() {
+            listed = self.list(&mut position, &mut running, &stop).await;
+        }
+        while running.join_next().await.is_some() {}
+        self.report(listed)
     }
 
-    async fn pass(&self, pass: u64) -> Result<Reconciled, StoreError> {
-        let done = self.pass_over_all(pass).await;
+    /// A pass that does not wait for what it resumed: one slow record does not keep others.
+    async fn reconcile(&self, stop: &Stop) -> Result<Reconciled, StoreError> {
+        let mut position = self.position.lock().await;
+        let mut running = JoinSet::new();
+        let listed = self.list(&mut position, &mut running, stop).await;
+        running.detach_all();
+        self.report(listed)
+    }
+
+    fn report(&self, listed: Result<(), StoreError>) -> Result<Reconciled, StoreError> {
+        let done = std::mem::take(&mut *lock(&self.shared.done));
+        let done = listed.map(|()| done);
         telemetry::reconciled(&done);
+        tracing::debug!(?done, "reconciled");
         done
     }
 
-    async fn pass_over_all(&self, pass: u64) -> Result<Reconciled, StoreError> {
-        let mut done = Reconciled::default();
-        let mut running = JoinSet::new();
-        let mut after: Option<Cursor> = None;
-        loop {
-            let listed = self.engine.store().lapsed(after.as_ref(), self.page).await?;
-            for lapsed in listed.records {
-                if lapsed.record.recovery().is_none() {
-                    done.not_begun += 1;
+    async fn list(
+        &self,
+        position: &mut Option<Cursor>,
+        running: &mut JoinSet<()>,
+        stop: &Stop,
+    ) -> Result<(), StoreError> {
+        for _ in 0..PAGES {
+            let page = self.shared.engine.store().lapsed(position.as_ref(), PAGE).await?;
+            for lapsed in page.records {
+                if !self.shared.is_due(&lapsed.record) {
                     continue;
                 }
-                if self.must_wait(&lapsed, pass) {
-                    done.waiting += 1;
-                    continue;
-                }
-                if running.len() >= self.concurrency {
-                    self.note(running.join_next().await, &mut done, pass);
-                }
-                let engine = self.engine.clone();
+                let slot = tokio::select! {
+                    biased;
+                    () = stop.requested() => return Ok(()),
+                    slot = Arc::clone(&self.slots).acquire_owned() => slot,
+                };
+                let (shared, longest_wait) = (Arc::clone(&self.shared), self.longest_wait);
                 running.spawn(async move {
-                    let result = engine.resume(&lapsed).await;
-                    (lapsed.record.incarnation, result.map(|_| ()))
+                    let _slot = slot;
+                    shared.resume(&lapsed, longest_wait).await;
                 });
             }
-            after = listed.next;
-            if after.is_none() {
+            *position = page.next;
+            if position.is_none() {
+                lock(&self.shared.remembered).end_round();
+                break;
+            }
+            if stop.is_requested() {
                 break;
             }
         }
-        while let Some(ended) = running.join_next().await {
-            self.note(Some(ended), &mut done, pass);
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn is_due(&self, record: &Record) -> bool {
+        let mut done = lock(&self.done);
+        if record.recovery().is_none() {
+            done.not_begun += 1;
+            return false;
         }
-        self.lock().retain(|_, wait| wait.pass == pass);
-        Ok(done)
+        lock(&self.remembered).due(record).is_now(&mut done)
     }
 
-    fn must_wait(&self, lapsed: &Observed, pass: u64) -> bool {
-        let mut waits = self.lock();
-        let Some(wait) = waits.get_mut(&lapsed.record.incarnation) else { return false };
-        wait.pass = pass;
-        wait.until > Instant::now()
-    }
-
-    fn note(
-        &self,
-        ended: Option<Result<Ended, tokio::task::JoinError>>,
-        done: &mut Reconciled,
-        pass: u64,
-    ) {
-        let Some(ended) = ended else { return };
-        let Ok((incarnation, result)) = ended else {
-            done.failed += 1;
-            return;
+    async fn resume(&self, lapsed: &Observed, longest_wait: Duration) {
+        let result = self.engine.resume(lapsed).await;
+        let record = &lapsed.record;
+        let why = match fate(&result) {
+            Fate::Unfinished(why) => why,
+            Fate::Resumed | Fate::Gone => {
+                lock(&self.remembered).forget(record.incarnation);
+                let mut done = lock(&self.done);
+                match result.is_ok_and(|outcome| outcome.how != How::Replayed) {
+                    true => done.resumed += 1,
+                    false => done.gone += 1,
+                }
+                return;
+            }
+            // It is not the record's fault.
+            Fate::NoRoom => {
+                lock(&self.done).waiting += 1;
+                return;
+            }
         };
-        match result {
-            Ok(()) => {
-                done.resumed += 1;
-                self.lock().remove(&incarnation);
-                return;
+        {
+            let mut done = lock(&self.done);
+            match why {
+                Unfinished::Held => done.held += 1,
+                Unfinished::NotResumable => done.not_resumable += 1,
+                Unfinished::Failed => done.failed += 1,
             }
-            Err(RunError::NothingToResume | RunError::InProgress { .. }) => {
-                done.gone += 1;
-                return;
-            }
-            Err(RunError::Held { .. }) => done.held += 1,
-            Err(RunError::NotResumable { .. } | RunError::Corrupt(_)) => done.not_resumable += 1,
-            Err(_) => done.failed += 1,
         }
-        let mut waits = self.lock();
-        let wait =
-            waits.entry(incarnation).or_insert(Wait { failures: 0, until: Instant::now(), pass });
-        wait.failures = wait.failures.saturating_add(1);
-        let span = Duration::from_secs(1).saturating_mul(1 << wait.failures.min(20));
-        wait.until = Instant::now() + spread(span.min(self.longest_wait));
-        wait.pass = pass;
+        // A try that ended without a reply stands at the next attempt.
+        let which = (record.incarnation, record.attempt);
+        let is_news = lock(&self.remembered).note(which, why, longest_wait);
+        if let (true, Err(error)) = (is_news && why != Unfinished::Failed, &result) {
+            self.tell(record, error);
+        }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Incarnation, Wait>> {
-        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Once for each record and reason, so that a person finds it: `idem stuck` shows it as well.
+    fn tell(&self, record: &Record, error: &RunError) {
+        tracing::warn!(
+            operation = %record.operation,
+            key_hash = %self.engine.key_hasher().hash(&record.scope, &record.key),
+            attempt = record.attempt,
+            reason = %error,
+            "a record waits for a person"
+        );
     }
+}
+
+enum Fate {
+    Resumed,
+    Gone,
+    NoRoom,
+    Unfinished(Unfinished),
+}
+
+fn fate(result: &Result<Outcome, RunError>) -> Fate {
+    match result {
+        Ok(_) => Fate::Resumed,
+        Err(
+            RunError::NothingToResume
+            | RunError::InProgress { .. }
+            | RunError::LeaseLost
+            | RunError::ReplyNotKept { .. },
+        ) => Fate::Gone,
+        Err(RunError::Busy | RunError::Draining) => Fate::NoRoom,
+        Err(RunError::Held { .. }) => Fate::Unfinished(Unfinished::Held),
+        Err(RunError::NotResumable { .. }) => Fate::Unfinished(Unfinished::NotResumable),
+        Err(RunError::Corrupt(error)) if error.kind() != CodecErrorKind::SealerFailed => {
+            Fate::Unfinished(Unfinished::NotResumable)
+        }
+        Err(_) => Fate::Unfinished(Unfinished::Failed),
+    }
+}
+
+/// A pass takes up what is lapsed; what it resumed may go on after it.
+#[async_trait]
+impl Chore for Reconciler {
+    fn name(&self) -> &'static str {
+        "reconciler"
+    }
+
+    fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    async fn pass(&self, stop: &Stop) -> Result<Pass, ChoreError> {
+        let done = self.reconcile(stop).await?;
+        let (held, not_resumable) = lock(&self.shared.remembered).for_a_person();
+        let running = self.concurrency - self.slots.available_permits().min(self.concurrency);
+        Ok(Pass::of(done.resumed)
+            .counting("held", held)
+            .counting("not_resumable", not_resumable)
+            .counting("failed", done.failed)
+            .counting("waiting", done.waiting)
+            .counting("running", running as u64))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -3,9 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use crate::engine::Engine;
 use crate::error::{ErrorKind, StoreError, Verb};
+use crate::housekeeping::chore::{Chore, ChoreError, Pass, Stop};
 use crate::housekeeping::{random_up_to, spread};
 use crate::store::{Store, Swept};
 use crate::telemetry;
@@ -19,19 +22,42 @@ const BATCH_LIMIT: Duration = Duration::from_secs(30);
 /// What may go is for the store to say: replies that have expired, and lapsed claims that never
 /// began and have outlived their retention. Other work in progress stays (R10).
 pub struct Sweeper {
-    store: Arc<dyn Store>,
+    source: Source,
     interval: Duration,
     batch: u32,
     pause: Duration,
     max_rate: u32,
 }
 
+enum Source {
+    Store(Arc<dyn Store>),
+    Engine(Engine),
+}
+
+impl Source {
+    fn store(&self) -> &dyn Store {
+        match self {
+            Self::Store(store) => store,
+            Self::Engine(engine) => engine.store(),
+        }
+    }
+}
+
 impl Sweeper {
     /// A sweeper: every minute, 500 records a batch, at least 100 ms between batches, and no more
     /// than 2,000 records a second.
     pub fn new(store: Arc<dyn Store>) -> Self {
+        Self::on(Source::Store(store))
+    }
+
+    /// A sweeper of the store that an engine runs on, as [`new`](Self::new).
+    pub fn of(engine: &Engine) -> Self {
+        Self::on(Source::Engine(engine.clone()))
+    }
+
+    fn on(source: Source) -> Self {
         Self {
-            store,
+            source,
             interval: Duration::from_secs(60),
             batch: 500,
             pause: Duration::from_millis(100),
@@ -100,12 +126,12 @@ impl Sweeper {
             if !swept.more || swept.deleted == 0 {
                 return Ok(deleted);
             }
-            self.rest(started, swept.deleted).await;
+            sleep_until(self.rest(started, swept.deleted)).await;
         }
     }
 
     async fn sweep_batch(&self, started: Instant) -> Result<Swept, StoreError> {
-        let sweeping = timeout(BATCH_LIMIT, self.store.sweep(self.batch));
+        let sweeping = timeout(BATCH_LIMIT, self.source.store().sweep(self.batch));
         let batch = sweeping.await.unwrap_or_else(|_| {
             let detail = "the store did not answer in time";
             Err(StoreError::new(ErrorKind::OutcomeUnknown, Verb::Sweep, detail))
@@ -114,10 +140,33 @@ impl Sweeper {
         batch
     }
 
-    /// Lets claims have their turn: the pause, and as long as the rate asks for.
-    async fn rest(&self, started: Instant, deleted: u32) {
+    /// Until when claims have their turn: the pause, and as long as the rate asks for.
+    fn rest(&self, started: Instant, deleted: u32) -> Instant {
         let pause = Instant::now() + self.pause + random_up_to(self.pause / 2);
         let earned = started + Duration::from_secs(1) * deleted / self.max_rate;
-        sleep_until(pause.max(earned)).await;
+        pause.max(earned)
+    }
+}
+
+/// A pass is one batch, so that a long sweep is seen to go on, and ends between two.
+#[async_trait]
+impl Chore for Sweeper {
+    fn name(&self) -> &'static str {
+        "sweeper"
+    }
+
+    fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    async fn pass(&self, _: &Stop) -> Result<Pass, ChoreError> {
+        let started = Instant::now();
+        let swept = self.sweep_batch(started).await?;
+        let pass = Pass::of(swept.deleted.into());
+        if !swept.more || swept.deleted == 0 {
+            return Ok(pass);
+        }
+        let rest = self.rest(started, swept.deleted).saturating_duration_since(Instant::now());
+        Ok(pass.again_in(rest))
     }
 }
