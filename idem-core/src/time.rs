@@ -36,6 +36,12 @@ impl Timestamp {
         Self(self.0.saturating_add(micros(duration)))
     }
 
+    /// This instant less `duration`, which is counted as [`micros`] counts it.
+    #[must_use]
+    pub fn before(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(micros(duration)))
+    }
+
     /// How long after `earlier` this is; zero when it is not after it, as when a clock was set
     /// back.
     pub fn since(self, earlier: Self) -> Duration {

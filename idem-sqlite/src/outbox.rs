@@ -1,11 +1,29 @@
-//! The outbox table: messages that commit with the record (R21).
+//! The outbox table: messages that commit with the record (R21), and what a relay does with them.
+//!
+//! A push stands under the write lock until its transaction is over, so numbers grow in the order
+//! of the commits.
+
+mod relaying;
+mod rows;
+mod statements;
+
+use std::sync::Arc;
 
 use idem_core::error::{ErrorKind, StoreError, Verb};
-use idem_core::outbox::OutboxMessage;
+use idem_core::outbox::{Outbox, OutboxMessage};
 use sqlx::SqliteConnection;
 
 use crate::error;
-use crate::store::Shared;
+use crate::store::{Shared, SqliteStore};
+use relaying::SqliteOutbox;
+
+impl SqliteStore {
+    /// The outbox, for a relay and for operators. Messages get in by
+    /// [`push_in`](idem_core::transactional::TransactionalStore::push_in).
+    pub fn outbox(&self) -> Arc<dyn Outbox> {
+        Arc::new(SqliteOutbox::new(self.shared.clone()))
+    }
+}
 
 /// Writes a message into the transaction on `connection`.
 pub(crate) async fn push(

@@ -22,7 +22,9 @@ use crate::sql::{Statements, Tables, sql};
 pub const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
 
 /// Step n leads from version n to n + 1. A published step never changes.
-const MIGRATIONS: &[&[&str]] = &[&[
+const MIGRATIONS: &[&[&str]] = &[RECORDS_AND_MESSAGES, RELAY];
+
+const RECORDS_AND_MESSAGES: &[&str] = &[
     "CREATE TABLE {records} (
         scope BLOB NOT NULL CHECK (length(scope) BETWEEN 1 AND 255),
         key BLOB NOT NULL CHECK (length(key) BETWEEN 1 AND 255),
@@ -73,7 +75,23 @@ const MIGRATIONS: &[&[&str]] = &[&[
     ) STRICT",
     "CREATE INDEX {outbox}_pending ON {outbox} (next_attempt_at, seq) WHERE state = 0",
     "CREATE INDEX {outbox}_order ON {outbox} (ordering_key, seq) WHERE state <> 1",
-]];
+];
+
+/// What a relay needs: `attempts` counts failures, `lapses` leases that ran out since the last.
+/// The indexes hold what waits, what holds back its ordering key, and what was sent or given up.
+const RELAY: &[&str] = &[
+    "ALTER TABLE {outbox} ADD COLUMN lapses INTEGER NOT NULL DEFAULT 0 CHECK (lapses >= 0)",
+    "ALTER TABLE {outbox} ADD COLUMN reason TEXT",
+    "ALTER TABLE {outbox} ADD COLUMN sent_at INTEGER \
+        CHECK ((state = 1) = (sent_at IS NOT NULL))",
+    "DROP INDEX {outbox}_pending",
+    "DROP INDEX {outbox}_order",
+    "CREATE INDEX {outbox}_waiting ON {outbox} (seq) WHERE state = 0",
+    "CREATE INDEX {outbox}_touched ON {outbox} (ordering_key, seq) WHERE ordering_key IS NOT NULL \
+        AND (state = 2 OR (state = 0 AND (leased_until IS NOT NULL OR attempts > 0)))",
+    "CREATE INDEX {outbox}_sent ON {outbox} (sent_at, seq) WHERE state = 1",
+    "CREATE INDEX {outbox}_dead ON {outbox} (seq) WHERE state = 2",
+];
 
 /// How long to wait between two tries to switch a new file to WAL.
 const WAL_RETRY: Duration = Duration::from_millis(10);
