@@ -10,7 +10,7 @@ use idem_core::error::ErrorKind;
 use idem_core::store::Store;
 use idem_postgres::PostgresStore;
 use idem_postgres::sqlx;
-use support::{Place, Random, Request, Server, count, kind_of, number, quick, run, sealed};
+use support::{Place, Random, Request, Server, kind_of, number, quick, run, sealed};
 use support::{point, until_somebody_waits};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
@@ -310,7 +310,8 @@ async fn keys_are_bytes() {
                 other => panic!("{server:?}: {key:?}: seen {other:?}"),
             }
         }
-        assert_eq!(count(store.pool(), "SELECT count(*) FROM idem_records").await, 13);
+        let there = "SELECT count(*) FROM idem_records";
+        assert_eq!(number(&mut place.plain().await, there).await, 13);
     }
 }
 

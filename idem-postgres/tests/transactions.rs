@@ -16,7 +16,7 @@ use idem_core::transactional::TransactionalStore;
 use idem_postgres::sqlx::{self, Acquire};
 use idem_postgres::{Isolation, PostgresStore, PostgresTransaction};
 use support::wire::{Cut, Lose, Wire};
-use support::{LEASE, Place, Request, Server, count, kind_of, number, point, print, quick, run};
+use support::{LEASE, Place, Request, Server, kind_of, number, point, print, quick, run};
 use support::{sealed, until_somebody_waits};
 
 const SERVERS: [Server; 3] = [Server::Postgres, Server::Postgres18, Server::PgBouncer];
@@ -378,5 +378,5 @@ async fn as_many_handlers_as_there_are_transactions_do_not_starve_their_heartbea
             outcome.unwrap().unwrap_or_else(|error| panic!("{form:?}: {error}"));
         }
     }
-    assert_eq!(count(store.pool(), "SELECT count(*) FROM orders").await, 24);
+    assert_eq!(orders(&place).await, 24);
 }
