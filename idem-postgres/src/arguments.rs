@@ -1,11 +1,14 @@
 //! The parameters of a statement, in their order.
 
 use idem_core::claim::{Claim, Takeover};
+use idem_core::codec::Sealed;
 use idem_core::error::{ErrorKind, StoreError, Verb};
 use idem_core::record::{Fence, Retention};
 use idem_core::time::{bounded_lease, micros};
 use sqlx::postgres::PgArguments;
 use sqlx::{Arguments as _, Encode, Postgres, Type};
+
+use crate::config::MAX_PAYLOAD_BYTES;
 
 /// Collects parameters; the first one that cannot be sent is kept as an error.
 pub(crate) struct Arguments {
@@ -30,6 +33,16 @@ impl Arguments {
             self.arguments = Err(StoreError::new(ErrorKind::InvalidInput, self.verb, detail));
         }
         self
+    }
+
+    /// An input, a recovery point or a reply.
+    pub(crate) fn payload(self, sealed: Option<&Sealed>) -> Self {
+        if sealed.is_some_and(|sealed| sealed.len() > MAX_PAYLOAD_BYTES) {
+            let detail = "a reply, an input or a recovery point is longer than this store takes";
+            let error = StoreError::new(ErrorKind::InvalidInput, self.verb, detail);
+            return Self { arguments: Err(error), ..self };
+        }
+        self.add(sealed.map(|sealed| sealed.as_bytes()))
     }
 
     /// The record, the whole fence, and the bound on waits.
@@ -62,7 +75,7 @@ impl Arguments {
             .add(primary.digest().as_slice())
             .add(schemes)
             .add(digests)
-            .add(claim.input.map(|input| input.as_bytes()))
+            .payload(claim.input)
             .add(claim.marks_begun)
             .add(micros(bounded_lease(claim.lease)))
             .add(retention)

@@ -20,6 +20,10 @@ pub const DEFAULT_SCHEMA: &str = "public";
 /// `idem_schema`.
 pub const DEFAULT_TABLE_PREFIX: &str = "idem";
 
+/// The most bytes of one reply, input or recovery point. The server breaks the connection at about
+/// 1 GiB, which would look like an unknown outcome.
+pub const MAX_PAYLOAD_BYTES: usize = 64 * 1024 * 1024;
+
 /// The longest wait that can be set: a day.
 pub const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -221,6 +225,7 @@ impl PostgresStoreBuilder {
     /// - `WrongSchema`: the tables are not those of this build; the role may not make them; the
     ///   server refused the user, the password or the database.
     /// - `NotApplied`: the server could not be reached.
+    /// - `OutcomeUnknown`: the tables were being made when the server went away; open again.
     ///
     /// # Cancel safety
     /// The tables may have been made; opening again is harmless.
@@ -304,7 +309,7 @@ impl PostgresStoreBuilder {
         let begin = |isolation: Isolation| {
             let isolation = isolation.name();
             sql(format!(
-                "BEGIN ISOLATION LEVEL {isolation} READ WRITE; SET LOCAL lock_timeout = \
+                "BEGIN ISOLATION LEVEL {isolation}; SET LOCAL lock_timeout = \
                  {lock_wait}; SET LOCAL idle_in_transaction_session_timeout = {idle}"
             ))
         };

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use idem_core::error::{ErrorKind, StoreError, Verb};
+use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
 /// Where a call stood when it failed: it decides what an unanswered call may have done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +61,7 @@ pub(crate) fn fault(verb: Verb, stage: Stage, error: sqlx::Error) -> Fault {
             Fault::Locked(failed(ErrorKind::NotApplied, detail))
         }
         code => {
-            let (kind, detail) = meaning(code, stage);
+            let (kind, detail) = meaning(code, stage, ends_session(&error));
             Fault::Other(failed(kind, detail))
         }
     }
@@ -71,12 +72,15 @@ pub(crate) fn error(verb: Verb, stage: Stage, error: sqlx::Error) -> StoreError 
     fault(verb, stage, error).into_error()
 }
 
-fn meaning(code: &str, stage: Stage) -> (ErrorKind, &'static str) {
+/// `ends_session` is whether the server ended the session with this error: then nobody says
+/// whether a commit that was under way had reached the log.
+fn meaning(code: &str, stage: Stage, ends_session: bool) -> (ErrorKind, &'static str) {
     let unanswered = match stage {
         Stage::Committing => ErrorKind::OutcomeUnknown,
         _ => ErrorKind::NotApplied,
     };
     match code {
+        "53100" if ends_session => (unanswered, "the server's disk is full, and it stopped"),
         "53100" => (ErrorKind::StoreFull, "the server's disk is full"),
         "42P01" | "42703" | "3F000" | "42883" | "42804" => {
             (ErrorKind::WrongSchema, "the tables are not those of this build: migrate the database")
@@ -86,7 +90,10 @@ fn meaning(code: &str, stage: Stage) -> (ErrorKind, &'static str) {
         "28000" | "28P01" => (ErrorKind::WrongSchema, "the server refused the user or password"),
         "25006" => (ErrorKind::NotApplied, "the server is read only: a standby, or so set"),
         "25P02" => (ErrorKind::NotApplied, "an earlier statement of the transaction failed"),
+        // Both are sent to a session that waits for its client: a statement that came later was
+        // not run.
         "25P03" => (ErrorKind::NotApplied, "the transaction was idle for too long"),
+        "57P05" => (ErrorKind::NotApplied, "the session was idle for too long"),
         "26000" | "42P05" | "08P01" if stage != Stage::Committing => {
             (ErrorKind::NotApplied, "the server lost the prepared statement")
         }
@@ -102,6 +109,7 @@ fn meaning(code: &str, stage: Stage) -> (ErrorKind, &'static str) {
         "57014" => (ErrorKind::NotApplied, "the server cancelled the statement: it took too long"),
         "53300" => (ErrorKind::NotApplied, "the server has no connection left"),
         code if code.starts_with("08") => (unanswered, "the connection to the server broke"),
+        _ if ends_session => (unanswered, "the server ended the session"),
         _ => (ErrorKind::NotApplied, "the server refused the statement"),
     }
 }
@@ -110,11 +118,22 @@ fn meaning(code: &str, stage: Stage) -> (ErrorKind, &'static str) {
 fn broken(verb: Verb, stage: Stage, error: sqlx::Error) -> StoreError {
     let kind = match (stage, &error) {
         (_, sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed) => ErrorKind::NotApplied,
+        (Stage::Connecting, sqlx::Error::Tls(_)) => ErrorKind::WrongSchema,
+        (Stage::Connecting, sqlx::Error::Configuration(_)) => ErrorKind::InvalidInput,
         (Stage::Committing, _) => ErrorKind::OutcomeUnknown,
         _ => ErrorKind::NotApplied,
     };
     let detail = match (&error, stage) {
-        (sqlx::Error::PoolTimedOut, _) => "no connection was to be had in time",
+        (sqlx::Error::PoolTimedOut, _) => {
+            "no connection was to be had in time: all are in use, or the server takes none"
+        }
+        (sqlx::Error::Tls(_), Stage::Connecting) => {
+            "TLS is asked for and failed: a feature of sqlx has to be turned on for it, or the \
+             server has none"
+        }
+        (sqlx::Error::Configuration(_), Stage::Connecting) => {
+            "the connection's settings cannot be used"
+        }
         (sqlx::Error::PoolClosed, _) => "the pool is closed",
         (_, Stage::Connecting) => "the server could not be reached",
         _ => "the connection to the server broke",
@@ -125,6 +144,11 @@ fn broken(verb: Verb, stage: Stage, error: sqlx::Error) -> StoreError {
         sqlx::Error::Io(source) => failed.with_source(source),
         _ => failed,
     }
+}
+
+fn ends_session(error: &sqlx::Error) -> bool {
+    let answer = error.as_database_error().and_then(|it| it.try_downcast_ref::<PgDatabaseError>());
+    answer.is_some_and(|it| matches!(it.severity(), PgSeverity::Fatal | PgSeverity::Panic))
 }
 
 fn code(error: &sqlx::Error) -> Option<String> {
@@ -157,10 +181,21 @@ mod tests {
             (Stage::Committing, ErrorKind::OutcomeUnknown),
         ] {
             assert_eq!(error(Verb::Claim, stage, broken()).kind(), kind, "{stage:?}");
-            assert_eq!(meaning("57P01", stage).0, kind, "{stage:?}");
-            assert_eq!(meaning("08006", stage).0, kind, "{stage:?}");
+            for (code, ends_session) in [
+                ("57P01", true),
+                ("08006", false),
+                ("53100", true),
+                ("XX000", true),
+                ("25P04", true),
+            ] {
+                assert_eq!(meaning(code, stage, ends_session).0, kind, "{code} {stage:?}");
+            }
+            for code in ["25P03", "57P05", "57014", "XX000"] {
+                let ends_session = code.ends_with('3') || code.ends_with('5');
+                let (kind, _) = meaning(code, stage, ends_session);
+                assert_eq!(kind, ErrorKind::NotApplied, "{code} {stage:?}");
+            }
         }
-        assert_eq!(meaning("57014", Stage::Committing).0, ErrorKind::NotApplied);
-        assert_eq!(meaning("53100", Stage::Committing).0, ErrorKind::StoreFull);
+        assert_eq!(meaning("53100", Stage::Committing, false).0, ErrorKind::StoreFull);
     }
 }

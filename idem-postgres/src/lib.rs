@@ -51,7 +51,10 @@ mod store;
 mod tx;
 mod verbs;
 
-pub use config::{DEFAULT_SCHEMA, DEFAULT_TABLE_PREFIX, Isolation, MAX_WAIT, PostgresStoreBuilder};
+pub use config::{
+    DEFAULT_SCHEMA, DEFAULT_TABLE_PREFIX, Isolation, MAX_PAYLOAD_BYTES, MAX_WAIT,
+    PostgresStoreBuilder,
+};
 pub use schema::SCHEMA_VERSION;
 pub use session::guarded;
 pub use sqlx;

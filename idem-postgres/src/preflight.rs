@@ -28,7 +28,8 @@ const SETTINGS: &str = "SELECT current_setting('server_version'), \
      current_setting('default_transaction_isolation'), \
      current_setting('max_connections')::int4 \
        - current_setting('superuser_reserved_connections')::int4, \
-     coalesce((SELECT setting::int4 FROM pg_settings WHERE name = 'statement_timeout'), 0)";
+     coalesce((SELECT setting::int4 FROM pg_settings WHERE name = 'statement_timeout'), 0), \
+     coalesce((SELECT setting::int4 FROM pg_settings WHERE name = 'transaction_timeout'), 0)";
 
 #[async_trait]
 impl Preflight for PostgresStore {
@@ -60,7 +61,8 @@ pub(crate) async fn look(shared: &Shared) -> Result<Vec<Finding>, StoreError> {
         writable(value(&row, 6, verb)?, &text(7)?),
         isolation(&text(8)?),
         connections(shared, number(&row, 9)?),
-        limits(shared, number(&row, 10)?),
+        limit(shared, "statement-timeout", "statement_timeout", number(&row, 10)?),
+        limit(shared, "transaction-timeout", "transaction_timeout", number(&row, 11)?),
     ])
 }
 
@@ -171,18 +173,20 @@ fn connections(shared: &Shared, server: i32) -> Finding {
     }
 }
 
-fn limits(shared: &Shared, statement_timeout: i32) -> Finding {
-    let check = "statement-timeout";
+/// A limit that the server sets to whatever a session does; 0 is none.
+fn limit(shared: &Shared, check: &'static str, setting: &str, milliseconds: i32) -> Finding {
     let lock_wait = i32::try_from(shared.settings.lock_wait.as_millis()).unwrap_or(i32::MAX);
-    if statement_timeout == 0 {
+    if milliseconds == 0 {
         return Finding::ok(check, "off");
     }
-    let found = format!("{statement_timeout} ms");
-    if statement_timeout > lock_wait {
+    let found = format!("{milliseconds} ms");
+    if milliseconds > lock_wait {
         return Finding::ok(check, found);
     }
-    let advice = "Raise statement_timeout above the store's lock_wait: a claim that waits for \
-                  another must end as InProgress and not as an error.";
+    let advice = format!(
+        "Raise {setting} above the store's lock_wait: a claim that waits for another must end as \
+         InProgress and not as an error."
+    );
     Finding::warning(check, found, advice)
 }
 

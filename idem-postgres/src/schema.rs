@@ -1,5 +1,7 @@
 //! The tables, in numbered steps, and whether they are those of this build.
 
+use std::time::Duration;
+
 use idem_core::error::{ErrorKind, StoreError, Verb};
 use sqlx::{PgConnection, Row, SqlSafeStr};
 use tokio::time::timeout;
@@ -16,12 +18,15 @@ pub const SCHEMA_VERSION: i32 = 1;
 /// those who migrate by hand.
 const MIGRATIONS: [&str; SCHEMA_VERSION as usize] = [include_str!("../migrations/0001.sql")];
 
+/// The longest that migrating may take: it waits for others who migrate, and for whoever uses the
+/// tables.
+const MIGRATION_LIMIT: Duration = Duration::from_secs(5 * 60);
+
 /// Checks that the tables are those of this build.
 pub(crate) async fn check(shared: &Shared) -> Result<(), StoreError> {
     let verb = Verb::Open;
     let mut session = Session::acquire(&shared.pool, verb).await?;
-    let found = version(&mut session, &shared.tables, verb);
-    let found = timeout(shared.settings.call_limit, found).await.map_err(|_| slow(verb))??;
+    let found = version_in_time(shared, &mut session, verb).await?;
     session.end();
     complaint(found).map_or(Ok(()), |complaint| Err(wrong(verb, complaint)))
 }
@@ -31,12 +36,23 @@ pub(crate) async fn check(shared: &Shared) -> Result<(), StoreError> {
 pub(crate) async fn migrate(shared: &Shared) -> Result<(), StoreError> {
     let verb = Verb::Migrate;
     let mut session = Session::acquire(&shared.pool, verb).await?;
-    if version(&mut session, &shared.tables, verb).await? == Some(SCHEMA_VERSION) {
+    if version_in_time(shared, &mut session, verb).await? == Some(SCHEMA_VERSION) {
         session.end();
         return Ok(()); // A role that may not make tables is enough.
     }
-    let begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
-         SET LOCAL lock_timeout = '60s'; SET LOCAL idle_in_transaction_session_timeout = '60s'";
+    let taken = timeout(MIGRATION_LIMIT, take_steps(shared, session)).await;
+    taken.unwrap_or_else(|_| {
+        let detail = "the server did not answer in time";
+        Err(StoreError::new(ErrorKind::OutcomeUnknown, verb, detail))
+    })
+}
+
+async fn take_steps(shared: &Shared, mut session: Session) -> Result<(), StoreError> {
+    let verb = Verb::Migrate;
+    // A limit that the role has for its statements is not meant for this.
+    let begin = "BEGIN ISOLATION LEVEL READ COMMITTED; \
+         SET LOCAL lock_timeout = '60s'; SET LOCAL statement_timeout = 0; \
+         SET LOCAL idle_in_transaction_session_timeout = '60s'";
     session.begin(&begin.into_sql_str(), verb).await?;
     // Whoever comes second waits here, and then finds the steps done.
     run(session.connection(), lock(&shared.tables)).await?;
@@ -52,6 +68,15 @@ pub(crate) async fn migrate(shared: &Shared) -> Result<(), StoreError> {
         run(session.connection(), shared.tables.rename(step)).await?;
     }
     session.commit(verb).await.map_err(Fault::into_error)
+}
+
+async fn version_in_time(
+    shared: &Shared,
+    session: &mut Session,
+    verb: Verb,
+) -> Result<Option<i32>, StoreError> {
+    let found = version(session, &shared.tables, verb);
+    timeout(shared.settings.call_limit, found).await.map_err(|_| slow(verb))?
 }
 
 /// The version of the tables; `None` when there are none.
@@ -93,10 +118,10 @@ pub(crate) fn complaint(version: Option<i32>) -> Option<String> {
     }
 }
 
-/// One lock for each set of tables, until the transaction ends. Two sets that share a number wait
-/// for one another, and that is all.
+/// One lock for each schema, until the transaction ends: two sets of tables in a schema that is not
+/// there yet both make it. Two that share a number wait for one another, and that is all.
 fn lock(tables: &Tables) -> String {
-    format!("SELECT pg_advisory_xact_lock(hashtext('idem migrate {}'))", tables.versions)
+    format!("SELECT pg_advisory_xact_lock(hashtext('idem migrate {}'))", tables.schema_name)
 }
 
 /// `IF NOT EXISTS` alone asks for a right that a role may lack though the schema is there.

@@ -242,7 +242,7 @@ pub(crate) async fn checkpoint(
             .fence(fence, &shared.lock_wait)
             .add(micros(bounded_lease(lease)))
             .add(i64::from(recovery.number))
-            .add(recovery.payload.as_bytes())
+            .payload(Some(&recovery.payload))
     };
     fenced.run(shared, via, arguments).await
 }
@@ -263,7 +263,7 @@ pub(crate) async fn complete(
     let arguments = || {
         Arguments::of("complete", Verb::Complete)
             .fence(fence, &shared.lock_wait)
-            .add(reply.as_bytes())
+            .payload(Some(reply))
     };
     fenced.run(shared, via, arguments).await
 }

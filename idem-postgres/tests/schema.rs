@@ -12,11 +12,11 @@ use support::{Place, Request, Server, kind_of, number, run, sealed};
 use tokio::task::JoinSet;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn several_processes_migrate_at_once() {
+async fn ten_stores_migrate_at_once() {
     for server in [Server::Postgres, Server::Postgres18, Server::PgBouncer] {
         let place = Place::new(server).await;
         let mut tasks = JoinSet::new();
-        for _ in 0..8 {
+        for _ in 0..10 {
             let url = place.url();
             tasks.spawn(async move {
                 let builder = PostgresStore::builder().schema("billing").table_prefix("retry");
@@ -30,6 +30,22 @@ async fn several_processes_migrate_at_once() {
         let applied = "SELECT count(*) FROM billing.retry_schema";
         let applied = number(&mut place.plain().await, applied).await;
         assert_eq!(applied, i64::from(SCHEMA_VERSION));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn two_sets_of_tables_are_made_at_once_in_a_schema_that_is_not_there_yet() {
+    for round in 0..10 {
+        let place = Place::new(Server::Postgres).await;
+        let mut tasks = JoinSet::new();
+        for prefix in ["one", "two", "three"] {
+            let builder = PostgresStore::builder().schema("billing").table_prefix(prefix);
+            let url = place.url();
+            tasks.spawn(async move { builder.connect(&url).await });
+        }
+        while let Some(opened) = tasks.join_next().await {
+            opened.unwrap().unwrap_or_else(|error| panic!("round {round}: {error}"));
+        }
     }
 }
 

@@ -80,12 +80,14 @@ postgres_as_user() {
   fi
 }
 
-# postgres_spawn DIR COMMAND...: starts a server, and writes its own id and not a shell's.
+# postgres_spawn DIR COMMAND...: starts a server, and writes its own id and not a shell's. What
+# postgres_around holds runs it, and must become it.
+postgres_around=()
 postgres_spawn() {
   local dir=$1
   shift
   if [ "$(id -u)" = 0 ]; then
-    setpriv --reuid=postgres --regid=postgres --clear-groups -- "$@" >>"$dir/log" 2>&1 </dev/null &
+    "${postgres_around[@]}" setpriv --reuid=postgres --regid=postgres --clear-groups -- "$@" >>"$dir/log" 2>&1 </dev/null &
   else
     "$@" >>"$dir/log" 2>&1 </dev/null &
   fi

@@ -1,7 +1,8 @@
-//! A fresh database for each case of the testkit's suite.
+//! A database of its own for each case of the testkit's suite.
 
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use idem_core::async_trait;
@@ -29,10 +30,16 @@ pub(crate) enum Judge {
 /// Runs the suite.
 pub(crate) fn suite(name: &str, server: Server, judge: Judge) -> ExitCode {
     let pooled = server == Server::PgBouncer;
-    Conformance::new(name, capabilities(judge), move || open(server, judge))
+    let ended = Conformance::new(name, capabilities(judge), move || open(server, judge))
         .attaching(move |url| async move { connect(&url, pooled).await })
-        .main()
+        .main();
+    FREE.lock().unwrap().clear();
+    ended
 }
+
+/// Databases whose case is over. To make one takes most of a case's time, so they are used again,
+/// emptied.
+static FREE: Mutex<Vec<Arc<Place>>> = Mutex::new(Vec::new());
 
 fn capabilities(judge: Judge) -> Capabilities {
     let offered = Capabilities::none()
@@ -51,12 +58,17 @@ fn capabilities(judge: Judge) -> Capabilities {
 }
 
 async fn open(server: Server, judge: Judge) -> Result<Fresh, SetupError> {
-    let place = match judge {
-        Judge::Server => Place::new(server).await,
-        Judge::Test => Place::stepped(server).await,
+    let used = FREE.lock().unwrap().pop();
+    let place = match (used, judge) {
+        (Some(place), _) => {
+            place.empty().await;
+            place
+        }
+        (None, Judge::Server) => Arc::new(Place::new(server).await),
+        (None, Judge::Test) => Arc::new(Place::stepped(server).await),
     };
-    run(&mut place.plain().await, "CREATE TABLE public.effects (marker text NOT NULL)").await;
-    Ok(Fresh { place: Arc::new(place), judge })
+    run(&mut place.plain().await, "CREATE TABLE IF NOT EXISTS public.effects (marker text)").await;
+    Ok(Fresh { place, judge, is_damaged: AtomicBool::new(false) })
 }
 
 async fn connect(url: &str, pooled: bool) -> Result<Connected, SetupError> {
@@ -69,6 +81,15 @@ async fn connect(url: &str, pooled: bool) -> Result<Connected, SetupError> {
 struct Fresh {
     place: Arc<Place>,
     judge: Judge,
+    is_damaged: AtomicBool,
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        if !*self.is_damaged.get_mut() {
+            FREE.lock().unwrap().push(self.place.clone());
+        }
+    }
 }
 
 impl Fresh {
@@ -98,6 +119,7 @@ impl Fixture for Fresh {
     }
 
     async fn damage(&self, scope: &Scope, key: &Key) -> Result<(), SetupError> {
+        self.is_damaged.store(true, Ordering::SeqCst);
         let mut plain = self.place.plain().await;
         // The table's own constraints keep such a row out.
         run(

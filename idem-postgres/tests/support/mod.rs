@@ -11,7 +11,7 @@ use idem_core::fingerprint::{Fingerprint, Fingerprints, Scheme};
 use idem_core::key::{Key, Scope};
 use idem_core::record::{OperationName, Owner, Recovery, Retention};
 use idem_core::store::Store;
-use idem_postgres::sqlx::{self, AssertSqlSafe, Connection, Executor, PgConnection, PgPool};
+use idem_postgres::sqlx::{self, AssertSqlSafe, Connection, Executor, PgConnection};
 use idem_postgres::{PostgresStore, PostgresStoreBuilder};
 
 pub(crate) mod fixture;
@@ -105,6 +105,12 @@ pub(crate) fn sealed(bytes: impl AsRef<[u8]>) -> Sealed {
     Sealed::from_bytes(bytes.as_ref().to_vec())
 }
 
+/// Bytes that no table can store in less room.
+pub(crate) fn incompressible(bytes: usize) -> Vec<u8> {
+    let mut random = Random::new("incompressible");
+    std::iter::repeat_with(|| random.next().to_le_bytes()).flatten().take(bytes).collect()
+}
+
 pub(crate) fn point(number: u32) -> Recovery {
     Recovery { number, payload: sealed(format!("point {number}")) }
 }
@@ -125,11 +131,6 @@ pub(crate) async fn run(connection: &mut PgConnection, statements: &str) {
 pub(crate) async fn number(connection: &mut PgConnection, statement: &str) -> i64 {
     let query = sqlx::query_scalar(AssertSqlSafe(statement.to_owned()));
     query.persistent(false).fetch_one(connection).await.unwrap()
-}
-
-/// Reads one number, on a pool.
-pub(crate) async fn count(pool: &PgPool, statement: &str) -> i64 {
-    number(&mut pool.acquire().await.unwrap(), statement).await
 }
 
 /// Waits until a connection to the database of `connection` waits for a lock.

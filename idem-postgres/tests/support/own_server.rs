@@ -1,7 +1,7 @@
 //! A server of a test's own, to be killed and started again.
 
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
@@ -15,13 +15,60 @@ pub(crate) struct OwnServer {
 impl OwnServer {
     /// Starts one as the start script does, with `options` for the server.
     pub(crate) fn start(options: &str) -> Self {
+        Self::launch("", options)
+    }
+
+    /// Starts one that has a disk of `size` mounted at [`small_disk`](Self::small_disk), which no
+    /// other process sees. `None` where that is not allowed.
+    pub(crate) fn start_with_small_disk(size: &str) -> Option<Self> {
+        let mut probe = Command::new("unshare");
+        probe.args(["-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]).stderr(Stdio::null());
+        let allowed = probe.status();
+        allowed.is_ok_and(|status| status.success()).then(|| {
+            let mount = "mount -t tmpfs -o size=$1,uid=$(id -u postgres),mode=700 tmpfs $2";
+            let around = format!(
+                "postgres_as_user mkdir $home/small; \
+                 postgres_around=(unshare -m sh -c '{mount} && shift 2 && exec \"$@\"' sh \
+                 {size} $home/small)"
+            );
+            Self::launch(&around, "")
+        })
+    }
+
+    pub(crate) fn small_disk(&self) -> String {
+        format!("{}/small", self.home())
+    }
+
+    /// Starts a standby of this one.
+    pub(crate) fn start_standby(&self) -> Self {
+        let copy = format!(
+            "postgres_as_user mkdir $home/own; \
+             postgres_as_user $IDEM_POSTGRES_BIN/pg_basebackup -D $home/own/data -R -c fast -d {}; \
+             postgres_free_port >$home/own/port",
+            self.url
+        );
+        Self::launch(&copy, "")
+    }
+
+    fn launch(first: &str, options: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().display().to_string();
         let port = script(&format!(
-            "postgres_install; home=$(postgres_home {path}); \
+            "postgres_install; home=$(postgres_home {path}); {first}\n\
              postgres_launch $home/own $IDEM_POSTGRES_BIN {options}; printf %s $port"
         ));
         Self { directory, url: format!("postgres://postgres@127.0.0.1:{port}/postgres") }
+    }
+
+    /// Lets in only who has a password.
+    pub(crate) fn ask_for_passwords(&self) {
+        let rule = "host all all 127.0.0.1/32 scram-sha-256";
+        script(&format!("printf '%s\\n' '{rule}' >{}/own/data/pg_hba.conf", self.home()));
+        self.reload();
+    }
+
+    fn reload(&self) {
+        script(&format!("kill -HUP $(cat {})", self.pid_file().display()));
     }
 
     /// Kills every process of it with SIGKILL, the first one first, so that it cannot react. Where

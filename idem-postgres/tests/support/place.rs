@@ -10,7 +10,7 @@ use idem_postgres::PostgresStoreBuilder;
 use idem_postgres::sqlx::PgConnection;
 
 use super::random::Random;
-use super::{plain, run};
+use super::{number, plain, run};
 
 /// Which of the servers a test uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +48,9 @@ pub(crate) fn variable(name: &str) -> String {
     })
 }
 
+/// Where a [`stepped`](Place::stepped) clock starts.
+const START: i64 = 1_800_000_000_000_000;
+
 /// A database that goes with this value.
 pub(crate) struct Place {
     pub(crate) server: Server,
@@ -61,7 +64,30 @@ impl Place {
         let database = format!("idem_test_{:016x}", Random::unique());
         let mut connection = plain(&server.back()).await;
         run(&mut connection, &format!("CREATE DATABASE {database} TEMPLATE template0")).await;
-        Self { server, database, clock: AtomicI64::new(1_800_000_000_000_000) }
+        Self { server, database, clock: AtomicI64::new(START) }
+    }
+
+    /// Empties the tables, once nobody is there who might still write.
+    pub(crate) async fn empty(&self) {
+        let mut connection = self.plain().await;
+        let others = "FROM pg_stat_activity WHERE datname = current_database() \
+             AND backend_type = 'client backend' AND pid <> pg_backend_pid()";
+        run(&mut connection, &format!("SELECT pg_terminate_backend(pid) {others}")).await;
+        let there = format!("SELECT count(*) {others}");
+        while number(&mut connection, &there).await > 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        self.clock.store(START, Ordering::SeqCst);
+        // One that is not there has nothing in it.
+        for change in [
+            "DELETE FROM public.idem_records",
+            "DELETE FROM public.idem_outbox",
+            "DELETE FROM public.effects",
+            &format!("UPDATE stepped.clock SET now = {START}"),
+        ] {
+            let absent = "EXCEPTION WHEN undefined_table OR invalid_schema_name THEN NULL";
+            run(&mut connection, &format!("DO $$ BEGIN {change}; {absent}; END $$")).await;
+        }
     }
 
     /// A fresh database whose clock stands still until the test moves it: what the statements call
