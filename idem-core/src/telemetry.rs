@@ -177,6 +177,7 @@ pub const LABEL_VALUES: &[(&str, &[&str])] = &[
             "invalid",
             "corrupt",
             "store_failed",
+            "steps_changed",
         ],
     ),
     (
@@ -200,6 +201,7 @@ pub const LABEL_VALUES: &[(&str, &[&str])] = &[
             "lease_lost",
             "window_over",
             "rolled_back",
+            "steps_changed",
             "unknown",
             "panicked",
             "transaction_too_long",

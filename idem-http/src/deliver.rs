@@ -51,7 +51,7 @@ impl Guard {
         match error {
             RunError::InProgress { retry_after } => again(Code::KeyInUse, *retry_after),
             RunError::Held { .. } => Problem::new(Code::OutcomeHeld),
-            RunError::Unknown => Problem::new(Code::OutcomeUnknown),
+            RunError::Unknown | RunError::StepsChanged(_) => Problem::new(Code::OutcomeUnknown),
             RunError::RolledBack => again(Code::RolledBack, Duration::ZERO),
             RunError::Mismatch { .. } => Problem::new(Code::KeyReused),
             RunError::ReplyNotKept { status } => {

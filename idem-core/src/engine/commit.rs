@@ -27,6 +27,8 @@ pub(super) async fn commit<S: TransactionalStore>(
     let Opened { guard, mut open } = opened;
     let execution = guard.execution.clone();
     let fence = fence_of(&execution);
+    let taken = execution.inner.untaken.check_before_acting().await;
+    taken.map_err(Failure::of_steps)?;
     let started = Instant::now();
     let (sealed, kept) = execution.seal_reply(&reply, false).map_err(Failure::rolled_back)?;
     let completing = store.complete_in(&mut open, &fence, &sealed);
@@ -56,6 +58,9 @@ pub(super) async fn commit_step<S: TransactionalStore>(
     let Opened { guard, mut open } = opened;
     let execution = guard.execution.clone();
     let fence = fence_of(&execution);
+    execution.inner.untaken.take(&name);
+    let taken = execution.inner.untaken.check_before_acting().await;
+    taken.map_err(Failure::of_steps)?;
     let mut standing = execution.inner.standing.lock().await;
     let generation = standing.progress.step(&name).map_or(0, |step| step.generation());
     let progress =

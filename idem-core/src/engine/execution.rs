@@ -12,6 +12,7 @@ use crate::engine::failure::{Failure, Misuse};
 use crate::engine::lease::LeaseState;
 use crate::engine::local_state::Local;
 use crate::engine::steps::Standing;
+use crate::engine::untaken::Untaken;
 use crate::fingerprint::Fingerprint;
 use crate::input::Input;
 use crate::key::{Key, Scope};
@@ -44,6 +45,7 @@ pub(super) struct Inner {
     pub(super) started: Instant,
     pub(super) lease: LeaseState,
     pub(super) standing: tokio::sync::Mutex<Standing>,
+    pub(super) untaken: Untaken,
     /// A downstream key was asked for.
     pub(super) asked_downstream: AtomicBool,
     pub(super) local: Local,

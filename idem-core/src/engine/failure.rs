@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
+use crate::engine::untaken::StepsChanged;
 use crate::reply::Reply;
 
 /// Why a handler has no reply to store.
@@ -22,6 +23,8 @@ pub(crate) enum FailureKind {
     WindowOver,
     /// The transaction is known to have been rolled back.
     RolledBack(BoxError),
+    /// The steps on record are not those of the handler.
+    StepsChanged(StepsChanged),
     /// Anything else.
     Unknown(BoxError),
 }
@@ -49,8 +52,13 @@ impl Failure {
             FailureKind::LeaseLost => "lease_lost",
             FailureKind::WindowOver => "window_over",
             FailureKind::RolledBack(_) => "rolled_back",
+            FailureKind::StepsChanged(_) => "steps_changed",
             FailureKind::Unknown(_) => "unknown",
         }
+    }
+
+    pub(crate) fn is_rejection(&self) -> bool {
+        matches!(self.kind, FailureKind::Rejected(_))
     }
 
     pub(crate) fn lease_lost() -> Self {
@@ -59,6 +67,10 @@ impl Failure {
 
     pub(crate) fn window_over() -> Self {
         Self { kind: FailureKind::WindowOver }
+    }
+
+    pub(crate) fn of_steps(changed: StepsChanged) -> Self {
+        Self { kind: FailureKind::StepsChanged(changed) }
     }
 
     pub(crate) fn rolled_back(source: impl Into<BoxError>) -> Self {
@@ -74,6 +86,15 @@ impl Failure {
     /// Whether the record is too old for a downstream call (R27).
     pub fn is_window_over(&self) -> bool {
         matches!(self.kind, FailureKind::WindowOver)
+    }
+
+    /// Why the steps on record do not go with the handler, if they do not: it was changed while
+    /// the record was under way.
+    pub fn steps_changed(&self) -> Option<&StepsChanged> {
+        match &self.kind {
+            FailureKind::StepsChanged(changed) => Some(changed),
+            _ => None,
+        }
     }
 
     /// Whether what was done is not known.
@@ -96,6 +117,7 @@ impl fmt::Display for Failure {
             FailureKind::WindowOver => {
                 f.write_str("the record is older than the downstream remembers keys")
             }
+            FailureKind::StepsChanged(changed) => write!(f, "{changed}"),
             FailureKind::RolledBack(source) => write!(f, "rolled back: {source}"),
             FailureKind::Unknown(source) => write!(f, "unknown outcome: {source}"),
         }

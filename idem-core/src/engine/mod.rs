@@ -51,6 +51,7 @@ mod settle;
 mod steps;
 mod storing;
 mod supervise;
+mod untaken;
 mod winner;
 
 use std::pin::Pin;
@@ -66,6 +67,7 @@ pub use execution::Execution;
 pub use failure::{Failure, Misuse};
 pub use local::{Committed, Transaction};
 pub use outcome::{Answer, How, Outcome, RunError};
+pub use untaken::StepsChanged;
 
 use crate::codec::Codec;
 use crate::downstream::DownstreamKeys;

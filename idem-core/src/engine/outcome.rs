@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::codec::CodecError;
+use crate::engine::untaken::StepsChanged;
 use crate::error::{ErrorKind, StoreError};
 use crate::reply::Reply;
 
@@ -102,6 +103,10 @@ pub enum RunError {
     /// goes on, or is told that it is held.
     #[error("the execution ended without a reply, and what it did is not known")]
     Unknown,
+    /// The handler was changed while the record was under way, and its steps are not those on
+    /// record. No reply is stored; a retry finds the same until a release knows the steps again.
+    #[error("the steps on record are not those of the handler: {0}")]
+    StepsChanged(#[source] StepsChanged),
     /// This execution ended without a reply, and it is known to have changed nothing.
     #[error("the execution failed and was rolled back")]
     RolledBack,
@@ -172,6 +177,7 @@ impl RunError {
             Self::Invalid { .. } => "invalid",
             Self::Corrupt(_) => "corrupt",
             Self::Store(_) => "store_failed",
+            Self::StepsChanged(_) => "steps_changed",
         }
     }
 

@@ -19,6 +19,7 @@ use crate::engine::outcome::{How, Outcome, RunError};
 use crate::engine::settle::{give_up, settle};
 use crate::engine::steps::Standing;
 use crate::engine::supervise::{AbortOnDrop, Ended, supervise};
+use crate::engine::untaken::Untaken;
 use crate::engine::{BoxHandler, Engine};
 use crate::error::ErrorKind;
 use crate::fingerprint::Fingerprint;
@@ -217,6 +218,7 @@ impl Engine {
                 age_at_start: acquired.age,
                 started: sent,
                 lease,
+                untaken: Untaken::of(&standing.progress),
                 standing: tokio::sync::Mutex::new(standing),
                 asked_downstream: AtomicBool::new(false),
                 local: Local::new(asked.operation.local_form()),
@@ -240,6 +242,7 @@ impl Engine {
                 age_at_start: Duration::ZERO,
                 started: now,
                 lease: LeaseState::held_until(now, asked.operation.clone()),
+                untaken: Untaken::of(&Progress::begun()),
                 standing: tokio::sync::Mutex::new(Standing {
                     number: 0,
                     progress: Progress::begun(),

@@ -64,6 +64,7 @@ async fn not_started(execution: &Execution, fence: &Fence, failure: Failure, cal
                 Err(_) => RunError::RolledBack,
             }
         }
+        FailureKind::StepsChanged(changed) => RunError::StepsChanged(changed),
         FailureKind::Rejected(_) => RunError::RolledBack,
     };
     let (store, limit) = (execution.inner.engine.store(), execution.answer_limit());
@@ -99,6 +100,8 @@ async fn failed(
             give_up(execution.inner.engine.store(), fence, execution.answer_limit()).await;
             caller.tell(Err(RunError::Held { attempt: fence.attempt }));
         }
+        // Neither resumed on a guess nor answered: its lease runs out.
+        FailureKind::StepsChanged(changed) => caller.tell(Err(RunError::StepsChanged(changed))),
         FailureKind::RolledBack(_) | FailureKind::Unknown(_) => {
             unknown(execution, fence, local, caller).await;
         }
@@ -112,6 +115,7 @@ fn what_to_log(failure: &Failure) -> &'static str {
         FailureKind::Rejected(_) => "rejected",
         FailureKind::LeaseLost => "lease lost",
         FailureKind::WindowOver => "older than the downstream remembers keys",
+        FailureKind::StepsChanged(_) => "steps changed",
         FailureKind::RolledBack(_) => "rolled back",
         FailureKind::Unknown(source) => match source.downcast_ref::<StoreError>() {
             Some(error) => error.kind().name(),

@@ -13,6 +13,7 @@ use crate::engine::backoff::Backoff;
 use crate::engine::execution::{Execution, failure_of_store};
 use crate::engine::failure::{Failure, Misuse};
 use crate::engine::lease::bounded;
+use crate::engine::untaken::StepsChanged;
 use crate::error::{StoreError, Verb};
 use crate::operation::Begun;
 use crate::progress::{Progress, ProgressError};
@@ -53,7 +54,7 @@ impl Execution {
     ///
     /// # Errors
     /// A [`Failure`] for the handler to return: that of `effect`, lease lost, window over (R27),
-    /// or the store's failure.
+    /// the store's failure, or [`StepsChanged`] where a step on record was not asked for before.
     ///
     /// # Cancel safety
     /// Dropped while `effect` runs, the step is not done and the next call of it repeats the
@@ -91,6 +92,7 @@ impl Execution {
     pub async fn next_generation(&self, name: &str) -> Result<(), Failure> {
         self.refuse_in_transaction()?;
         self.begin().await?;
+        self.come_to(name).await?;
         let name = name.to_owned();
         self.checkpoint(move |progress| {
             let stands = progress.step(&name).map_or(0, |step| step.generation());
@@ -104,20 +106,25 @@ impl Execution {
     /// [`commit_step`](crate::engine::Transaction::commit_step), stored one.
     ///
     /// # Errors
-    /// A [`Failure`] when it is not JSON of that shape: the step is done, but not as this build
-    /// knows it.
+    /// A [`Failure`] with [`StepsChanged`] when it is not JSON of that shape: the step is done,
+    /// but not as this build knows it.
     ///
     /// # Cancel safety
     /// It can be dropped and called again.
     pub async fn done<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Failure> {
+        self.inner.untaken.take(name);
         let standing = self.inner.standing.lock().await;
         let result = standing.progress.step(name).and_then(|step| step.result());
-        Ok(result.map(|result| serde_json::from_slice(result)).transpose()?)
+        // The error of the decoder may show the result (R24).
+        let decoded = result.map(|result| serde_json::from_slice(result)).transpose();
+        let changed = |_| StepsChanged::OtherResult { step: name.to_owned() };
+        decoded.map_err(|error| Failure::of_steps(changed(error)))
     }
 
     /// The key for a call that is about to be made, and its generation.
     pub(super) async fn key_to_act(&self, step: &str) -> Result<(DownstreamKey, u32), Failure> {
         self.refuse_in_transaction()?;
+        self.come_to(step).await?;
         self.inner.asked_downstream.store(true, Ordering::SeqCst);
         self.begin().await?;
         // Marking may have taken a while: what allows the call is asked for right before it.
@@ -125,6 +132,12 @@ impl Execution {
         let standing = self.inner.standing.lock().await;
         let generation = standing.progress.step(step).map_or(0, |step| step.generation());
         Ok((self.derive(step, generation)?, generation))
+    }
+
+    /// Before anything new is done: the handler must have come to what is on record.
+    async fn come_to(&self, step: &str) -> Result<(), Failure> {
+        self.inner.untaken.take(step);
+        self.inner.untaken.check_before_acting().await.map_err(Failure::of_steps)
     }
 
     /// Writes "begun" where the operation marks it and nothing stands yet.

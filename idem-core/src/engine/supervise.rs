@@ -62,8 +62,7 @@ async fn watch_over(execution: &Execution, handler: BoxHandler) -> Ended {
         }
     };
     match joined {
-        Ok(Ok(answer)) => Ended::Answered(answer),
-        Ok(Err(failure)) => Ended::Failed(failure),
+        Ok(ended) => judge(execution, ended),
         Err(error) => {
             tracing::error!(
                 idem.key_hash = %execution.key_hash(),
@@ -72,6 +71,16 @@ async fn watch_over(execution: &Execution, handler: BoxHandler) -> Ended {
             );
             Ended::Panicked
         }
+    }
+}
+
+/// A reply to a changed handler's idea of the work is none.
+fn judge(execution: &Execution, ended: Result<Answer, Failure>) -> Ended {
+    let is_reply = ended.as_ref().map_or_else(Failure::is_rejection, |_| true);
+    match (execution.inner.untaken.check(), ended) {
+        (Err(changed), _) if is_reply => Ended::Failed(Failure::of_steps(changed)),
+        (_, Ok(answer)) => Ended::Answered(answer),
+        (_, Err(failure)) => Ended::Failed(failure),
     }
 }
 

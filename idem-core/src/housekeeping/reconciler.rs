@@ -226,8 +226,9 @@ impl Shared {
                 Unfinished::Failed => done.failed += 1,
             }
         }
-        // A try that ended without a reply stands at the next attempt.
-        let which = (record.incarnation, record.attempt);
+        // What was taken over stands at the next attempt: this process need not use up another.
+        let took_over = matches!(result, Err(RunError::StepsChanged(_)));
+        let which = (record.incarnation, record.attempt + u32::from(took_over));
         let is_news = lock(&self.remembered).note(which, why, longest_wait);
         if let (true, Err(error)) = (is_news && why != Unfinished::Failed, &result) {
             self.tell(record, error);
@@ -264,7 +265,9 @@ fn fate(result: &Result<Outcome, RunError>) -> Fate {
         ) => Fate::Gone,
         Err(RunError::Busy | RunError::Draining) => Fate::NoRoom,
         Err(RunError::Held { .. }) => Fate::Unfinished(Unfinished::Held),
-        Err(RunError::NotResumable { .. }) => Fate::Unfinished(Unfinished::NotResumable),
+        Err(RunError::NotResumable { .. } | RunError::StepsChanged(_)) => {
+            Fate::Unfinished(Unfinished::NotResumable)
+        }
         Err(RunError::Corrupt(error)) if error.kind() != CodecErrorKind::SealerFailed => {
             Fate::Unfinished(Unfinished::NotResumable)
         }

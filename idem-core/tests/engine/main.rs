@@ -1,6 +1,7 @@
 //! The engine's rules R12 to R18, R20, R26 and R27, over a store that fails as it is told and a
 //! clock that follows the runtime's.
 
+mod changed_steps;
 mod chaos;
 mod claims;
 mod counting;

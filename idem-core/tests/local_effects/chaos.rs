@@ -95,6 +95,18 @@ async fn told(world: World, random: Random, caller: usize) -> Vec<Result<Outcome
     told
 }
 
+/// The same steps, and nothing that dies.
+async fn at_last(world: &World) -> Result<Outcome, RunError> {
+    world
+        .run(async |execution, store| {
+            execution.done::<u8>("reserve").await?;
+            let mut transaction = execution.transaction(&store).await?;
+            transaction.connection().insert("order");
+            transaction.commit("created at last".to_owned()).await
+        })
+        .await
+}
+
 async fn one_world(form: LocalForm, seed: u64) {
     let random = Random::seeded(seed);
     let world = World::with(form, |builder| builder.attempts(1_000));
@@ -108,13 +120,13 @@ async fn one_world(form: LocalForm, seed: u64) {
 
     world.store.commits_go_by(|| None);
     sleep(LEASE * 10).await;
-    let mut last = world.order("created at last").await;
+    let mut last = at_last(&world).await;
     for _ in 0..10 {
         if last.is_ok() {
             break;
         }
         sleep(LEASE * 2).await;
-        last = world.order("created at last").await;
+        last = at_last(&world).await;
     }
     let last = last.unwrap_or_else(|error| panic!("{form:?} seed {seed}: never ends: {error}"));
     let rows = world.store.rows().rows;
