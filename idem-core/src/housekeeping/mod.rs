@@ -33,3 +33,8 @@ fn random_up_to(span: Duration) -> Duration {
     let random = getrandom::u64().unwrap_or(longest);
     Duration::from_micros(random.checked_rem(longest.saturating_add(1)).unwrap_or(random))
 }
+
+/// The example of the page on operations compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/operations.md")]
+struct Page;
