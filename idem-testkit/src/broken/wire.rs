@@ -1,12 +1,13 @@
 //! The workshop behind a real connection, so that the network can do what it does.
 //!
-//! Only numbers travel: a request names a job in a table that both ends share. What is lost is
-//! lost for real all the same.
+//! Only numbers travel: a request names a job in a table that both ends share, and a reply names
+//! the answer in it. What is lost is lost for real all the same.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -19,7 +20,7 @@ use idem_core::record::{Fence, Observed, Owner, Recovery};
 use idem_core::store::{Cursor, Lease, Page, Renewed, Store, Swept};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Mutex as AsyncMutex, oneshot};
+use tokio::sync::Mutex as AsyncMutex;
 
 use super::workshop::Workshop;
 use crate::owned::OwnedClaim;
@@ -50,12 +51,29 @@ pub(super) enum Manners {
     ReusesDroppedConnections,
 }
 
-type Job = Box<dyn FnOnce(Workshop) -> BoxFuture<'static, ()> + Send>;
+type Answer = Box<dyn Any + Send>;
+type Job = Box<dyn FnOnce(Workshop) -> BoxFuture<'static, Answer> + Send>;
+
+/// What the numbers stand for.
+#[derive(Clone, Default)]
+struct Table(Arc<Mutex<Entries>>);
+
+#[derive(Default)]
+struct Entries {
+    jobs: HashMap<u64, Job>,
+    answers: HashMap<u64, Answer>,
+}
+
+impl Table {
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// The server's end.
 pub(super) struct Server {
     pub(super) address: SocketAddr,
-    jobs: Arc<Mutex<HashMap<u64, Job>>>,
+    table: Table,
     numbers: Arc<AtomicU64>,
     serving: tokio::task::AbortHandle,
 }
@@ -64,21 +82,21 @@ impl Server {
     pub(super) async fn start(store: Workshop) -> std::io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
-        let jobs: Arc<Mutex<HashMap<u64, Job>>> = Arc::default();
-        let table = jobs.clone();
+        let table = Table::default();
+        let served = table.clone();
         let serving = tokio::spawn(async move {
             loop {
                 let Ok((connection, _)) = listener.accept().await else { continue };
-                tokio::spawn(serve(connection, store.clone(), table.clone()));
+                tokio::spawn(serve(connection, store.clone(), served.clone()));
             }
         });
-        Ok(Self { address, jobs, numbers: Arc::default(), serving: serving.abort_handle() })
+        Ok(Self { address, table, numbers: Arc::default(), serving: serving.abort_handle() })
     }
 
     /// A client that connects to `address`, this server's or a proxy's.
     pub(super) fn client(&self, address: SocketAddr, manners: Manners) -> Client {
-        let (jobs, numbers) = (self.jobs.clone(), self.numbers.clone());
-        Client { address, manners, jobs, numbers, connection: AsyncMutex::new(Slot::Closed) }
+        let (table, numbers) = (self.table.clone(), self.numbers.clone());
+        Client { address, manners, table, numbers, connection: AsyncMutex::new(Slot::Closed) }
     }
 }
 
@@ -88,12 +106,14 @@ impl Drop for Server {
     }
 }
 
-async fn serve(mut connection: TcpStream, store: Workshop, jobs: Arc<Mutex<HashMap<u64, Job>>>) {
+async fn serve(mut connection: TcpStream, store: Workshop, table: Table) {
     let mut message = [0; MESSAGE];
     while connection.read_exact(&mut message).await.is_ok() {
-        let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).remove(&number(&message));
+        let number = number(&message);
+        let job = table.entries().jobs.remove(&number);
         if let Some(job) = job {
-            job(store.clone()).await;
+            let answer = job(store.clone()).await;
+            table.entries().answers.insert(number, answer);
         }
         if connection.write_all(&message).await.is_err() {
             return;
@@ -117,7 +137,7 @@ enum Slot {
 pub(super) struct Client {
     address: SocketAddr,
     manners: Manners,
-    jobs: Arc<Mutex<HashMap<u64, Job>>>,
+    table: Table,
     numbers: Arc<AtomicU64>,
     connection: AsyncMutex<Slot>,
 }
@@ -135,20 +155,18 @@ impl Client {
         key: Option<&Key>,
         run: impl FnOnce(Workshop) -> BoxFuture<'static, Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let (tell, mut told) = oneshot::channel();
         let number = self.numbers.fetch_add(1, Ordering::SeqCst) + 1;
-        let job: Job = Box::new(move |store| {
-            Box::pin(async move {
-                // Whoever asked may be gone.
-                let _ = tell.send(run(store).await);
-            })
-        });
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).insert(number, job);
+        let job: Job =
+            Box::new(move |store| Box::pin(async move { Box::new(run(store).await) as Answer }));
+        self.table.entries().jobs.insert(number, job);
         let broke = match self.exchange(number).await {
-            Ok(()) => match told.try_recv() {
-                Ok(answer) => return answer,
-                Err(_) => Broke::AfterSending,
-            },
+            Ok(answered) => {
+                let answer = self.table.entries().answers.remove(&answered);
+                match answer.and_then(|answer| answer.downcast().ok()) {
+                    Some(answer) => return *answer,
+                    None => Broke::AfterSending,
+                }
+            }
             Err(broke) => broke,
         };
         Err(self.error(verb, key, &broke))
@@ -169,8 +187,8 @@ impl Client {
         StoreError::new(kind, verb, detail)
     }
 
-    /// One request and its reply, in turn.
-    async fn exchange(&self, number: u64) -> Result<(), Broke> {
+    /// One request and its reply, in turn: the number of what was answered.
+    async fn exchange(&self, number: u64) -> Result<u64, Broke> {
         let waiting = tokio::time::timeout(PATIENCE, self.connection.lock());
         let mut slot = waiting.await.map_err(|_| Broke::BeforeSending)?;
         if matches!(*slot, Slot::Broken) {
@@ -195,22 +213,23 @@ impl Client {
             tokio::time::timeout(PATIENCE, exchange).await.unwrap_or(Err(Broke::AfterSending))
         };
         match (&exchanged, taken) {
-            (Ok(()), Some(open)) => *slot = open,
-            (Ok(()), None) => {}
+            (Ok(_), Some(open)) => *slot = open,
+            (Ok(_), None) => {}
             (Err(_), _) if self.manners == Manners::NeverReconnects => *slot = Slot::Broken,
             (Err(_), _) => *slot = Slot::Closed,
         }
         exchanged
     }
 
-    async fn send_and_receive(&self, connection: &mut TcpStream, of: u64) -> Result<(), Broke> {
+    async fn send_and_receive(&self, connection: &mut TcpStream, of: u64) -> Result<u64, Broke> {
         let mut message = [0; MESSAGE];
         message[MESSAGE - 8..].copy_from_slice(&of.to_be_bytes());
         // A part of it may have arrived, and the whole of it.
         connection.write_all(&message).await.map_err(|_| Broke::AfterSending)?;
         let trusts = self.manners == Manners::ReusesDroppedConnections;
         connection.read_exact(&mut message).await.map_err(|_| Broke::AfterSending)?;
-        if number(&message) == of || trusts { Ok(()) } else { Err(Broke::AfterSending) }
+        let answered = number(&message);
+        if answered == of || trusts { Ok(answered) } else { Err(Broke::AfterSending) }
     }
 
     fn is_done(&self, error: &StoreError) -> bool {

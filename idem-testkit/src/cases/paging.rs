@@ -136,7 +136,7 @@ async fn records_are_whole(cx: Context) -> CaseResult {
     let seen = lapsed_of(&peer, &ask.scope, 10).await?;
     equal("how many are listed", seen.len(), 1)?;
     equal("the listed record", &seen[0].record, &present(&peer, &ask).await?.record)?;
-    that(seen[0].lapsed_for().is_some(), "a now that tells how long it is lapsed", &seen[0].now)
+    that(seen[0].lapsed_for().is_some(), "a now that tells how long it is lapsed", seen[0].now)
 }
 
 async fn goes_on_behind_what_went(cx: Context) -> CaseResult {

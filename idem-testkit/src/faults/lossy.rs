@@ -86,14 +86,11 @@ impl<S: Store> LossyStore<S> {
         count
     }
 
-    async fn call<T: Send>(
+    async fn call<T: Send + 'static>(
         &self,
         verb: Verb,
         call: impl Fn(Arc<S>) -> BoxFuture<'static, Result<T, StoreError>> + Send + Sync + 'static,
-    ) -> Result<T, StoreError>
-    where
-        T: 'static,
-    {
+    ) -> Result<T, StoreError> {
         let loss = locked(&self.armed).pop_front();
         let unknown = || StoreError::new(ErrorKind::OutcomeUnknown, verb, "the answer was lost");
         match loss {
