@@ -1,0 +1,175 @@
+//! The table, with its settings.
+
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, StatusCode};
+
+use super::{Answer, Fault, Traits};
+use crate::class::{Applied, Class, Reason, Transient};
+use crate::retry_after::{only, retry_after};
+
+/// How answers and failures of HTTP are read. The defaults are the names of `idem-http`.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct HttpRules {
+    replayed_header: HeaderName,
+    in_flight_types: Vec<String>,
+    retries_500: bool,
+}
+
+const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+const LIFETIME: HeaderName = HeaderName::from_static("idempotency-key-lifetime");
+const STORED: HeaderName = HeaderName::from_static("idempotency-stored");
+const SHOULD_RETRY: [HeaderName; 2] =
+    [HeaderName::from_static("x-should-retry"), HeaderName::from_static("stripe-should-retry")];
+const IN_FLIGHT: [&str; 2] = ["urn:idem:problem:key-in-use", "urn:idem:problem:lease-lost"];
+
+impl HttpRules {
+    /// The rules for a server of `idem-http` as it is by default.
+    pub fn new() -> Self {
+        Self {
+            replayed_header: REPLAYED,
+            in_flight_types: IN_FLIGHT.map(str::to_owned).into(),
+            retries_500: false,
+        }
+    }
+
+    /// The response header that marks a stored answer with `true`.
+    pub fn replayed_header(mut self, name: HeaderName) -> Self {
+        self.replayed_header = name;
+        self
+    }
+
+    /// One more problem type with which a 409 says that the first request still runs.
+    pub fn in_flight_type(mut self, uri: impl Into<String>) -> Self {
+        self.in_flight_types.push(uri.into());
+        self
+    }
+
+    /// Retries a 500 like a 502. Right for a server that frees or resumes its keys on 5xx; one
+    /// that stores a 500 under its key gives the same one again.
+    pub fn retry_500(mut self, retries: bool) -> Self {
+        self.retries_500 = retries;
+        self
+    }
+
+    /// Whether the body is needed to tell what this answer is: a 409 with a problem document.
+    /// Read at most [`MAX_PROBLEM_BYTES`](super::MAX_PROBLEM_BYTES) of it, and give its type to
+    /// [`Answer::problem_type`].
+    pub fn needs_problem(&self, status: StatusCode, headers: &HeaderMap) -> bool {
+        status == StatusCode::CONFLICT && super::is_problem(headers)
+    }
+
+    /// What it means that there is no whole answer. A timeout is [`Fault::Lost`], unless it is
+    /// known that nothing was sent.
+    pub fn fault(&self, request: Traits, fault: Fault) -> Class {
+        if fault == Fault::Unusable {
+            return Class::permanent(Applied::No);
+        }
+        request.failed(Transient::new(fault.applied()))
+    }
+
+    /// What an answer means.
+    pub fn answer(&self, request: Traits, answer: &Answer<'_>) -> Class {
+        let (status, headers) = (answer.status, answer.headers);
+        if says(headers, &self.replayed_header, "true") {
+            return Class::Replayed;
+        }
+        if !(status.is_client_error() || status.is_server_error()) {
+            return Class::Answered { settles: true };
+        }
+        let lifetime = only(headers, &LIFETIME).and_then(|text| text.parse().ok());
+        let lifetime = lifetime.map(Duration::from_secs).filter(|_| request.is_keyed());
+        if lifetime.is_some_and(|left| !left.is_zero()) && !says(headers, &STORED, "false") {
+            return Class::Answered { settles: true };
+        }
+        let transient = self.transient(request, answer);
+        let may_pass = match should_retry(headers) {
+            Some(false) if transient.is_some() => {
+                return self.final_failure(request, answer, Reason::ToldNotTo);
+            }
+            Some(true) => Some(transient.unwrap_or(Transient::new(settled_applied(status)))),
+            _ => transient,
+        };
+        match may_pass {
+            Some(_) if lifetime.is_some_and(|left| left.is_zero()) => {
+                self.final_failure(request, answer, Reason::ToldNotTo)
+            }
+            Some(transient) => {
+                let hint = retry_after(headers, answer.now);
+                request.failed(transient.hint(hint).key_lifetime(lifetime))
+            }
+            None => self.final_failure(request, answer, Reason::WouldFailAgain),
+        }
+    }
+
+    /// A failure that may pass, whoever is allowed to repeat it.
+    fn transient(&self, request: Traits, answer: &Answer<'_>) -> Option<Transient> {
+        let (status, headers) = (answer.status, answer.headers);
+        let has_hint = retry_after(headers, answer.now).is_some();
+        let transient = match status {
+            StatusCode::TOO_EARLY => Transient::new(Applied::No),
+            StatusCode::REQUEST_TIMEOUT if answer.is_fresh_connection => {
+                Transient::new(Applied::No)
+            }
+            StatusCode::REQUEST_TIMEOUT => Transient::new(Applied::Unlikely),
+            StatusCode::TOO_MANY_REQUESTS => Transient::new(Applied::Unlikely).throttled(),
+            StatusCode::SERVICE_UNAVAILABLE if has_hint => {
+                Transient::new(Applied::Unlikely).throttled()
+            }
+            StatusCode::SERVICE_UNAVAILABLE
+            | StatusCode::BAD_GATEWAY
+            | StatusCode::GATEWAY_TIMEOUT => Transient::new(Applied::Maybe),
+            StatusCode::INTERNAL_SERVER_ERROR if self.retries_500 => Transient::new(Applied::Maybe),
+            StatusCode::CONFLICT if request.is_keyed() && self.is_in_flight(answer) => {
+                Transient::new(Applied::Maybe)
+            }
+            _ => return None,
+        };
+        Some(transient)
+    }
+
+    fn is_in_flight(&self, answer: &Answer<'_>) -> bool {
+        let Some(found) = answer.problem_type else { return false };
+        self.in_flight_types.iter().any(|known| known == found)
+    }
+
+    fn final_failure(&self, request: Traits, answer: &Answer<'_>, reason: Reason) -> Class {
+        let transient = self.transient(request, answer).map(|transient| transient.applied);
+        let applied = request.weigh(transient.unwrap_or(settled_applied(answer.status)));
+        let is_ours = answer.problem_type.is_some_and(|found| {
+            ["urn:idem:problem:outcome-unknown", "urn:idem:problem:outcome-held"].contains(&found)
+        });
+        if is_ours || applied.is_uncertain() || transient.is_some() {
+            let applied = if is_ours { Applied::Maybe } else { applied };
+            return Class::Permanent { applied, reason };
+        }
+        Class::Answered { settles: false }
+    }
+}
+
+impl Default for HttpRules {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Whether a final answer with this status leaves open what was done.
+fn settled_applied(status: StatusCode) -> Applied {
+    let is_refusal = status.is_client_error()
+        || matches!(status, StatusCode::NOT_IMPLEMENTED | StatusCode::HTTP_VERSION_NOT_SUPPORTED);
+    if is_refusal { Applied::Unlikely } else { Applied::Maybe }
+}
+
+fn should_retry(headers: &HeaderMap) -> Option<bool> {
+    let name = SHOULD_RETRY.into_iter().find(|name| headers.contains_key(name))?;
+    match only(headers, &name)? {
+        "true" => Some(true),
+        "false" => Some(false),
+        _ => None,
+    }
+}
+
+fn says(headers: &HeaderMap, name: &HeaderName, text: &str) -> bool {
+    only(headers, name).is_some_and(|value| value.trim().eq_ignore_ascii_case(text))
+}
