@@ -57,6 +57,9 @@ impl Call {
             {
                 kept(ErrorKind::WrongSchema, "this is a node of a Cluster: use redis-cluster://")
             }
+            (_, Some("ERR")) if self.verb == Verb::Open && !self.writes => {
+                kept(ErrorKind::WrongSchema, "the server refused the URL's database or login")
+            }
             (_, Some(code)) => match turned_away(code) {
                 Some(detail) => self.turned_away(detail),
                 None => self.unanswered("the server reported an error"),

@@ -7,14 +7,14 @@ use std::time::Duration;
 use idem_core::async_trait;
 use idem_core::claim::{Claim, Claimed};
 use idem_core::codec::Sealed;
-use idem_core::error::{StoreError, Verb};
+use idem_core::error::{ErrorKind, StoreError, Verb};
 use idem_core::key::{Key, Scope};
 use idem_core::record::{Fence, Observed, Recovery};
 use idem_core::store::{Cursor, Lease, Page, Renewed, Store, Swept};
 use idem_core::transition::visible;
 use redis::Value;
 
-use crate::answer::Answer;
+use crate::answer::{Answer, bytes};
 use crate::ask::{self, flag};
 use crate::config::RedisStoreBuilder;
 use crate::link::Link;
@@ -62,8 +62,15 @@ impl RedisStore {
         mark: bool,
     ) -> Result<Option<Vec<u8>>, StoreError> {
         let keys = [self.shared.names.layout()];
-        let arguments = [schema::LAYOUT.into(), flag(mark)];
+        let arguments = [schema::LAYOUT.into(), flag(mark), flag(self.shared.link.waits())];
         let value = self.shared.link.run(verb, &script::LAYOUT, &keys, &arguments).await?;
+        if let Value::Array(forbidden) = value {
+            let command = forbidden.into_iter().next().and_then(bytes).unwrap_or_default();
+            let command = String::from_utf8_lossy(&command);
+            let detail =
+                format!("the server's access rules forbid this user the command {command}");
+            return Err(StoreError::new(ErrorKind::WrongSchema, verb, detail));
+        }
         Answer::new(verb, Value::Array(vec![value]))?.optional_bytes()
     }
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::server::{BINARIES, Server};
 use common::{SERVERS, acquire, claim, fresh, key, reply, scope, variable};
@@ -44,6 +44,52 @@ async fn a_full_server_says_so_and_keeps_what_it_holds() {
 
         server.ask(&["CONFIG", "SET", "maxmemory", "0"]).await.unwrap();
         store.complete(&open.fence, &reply("second")).await.unwrap();
+    }
+}
+
+/// A disk of a test's own takes a mount, which not every machine allows.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_whose_disk_is_full_refuses_writes_and_keeps_what_it_holds() {
+    for binary in BINARIES {
+        let options = ["--appendonly", "yes", "--appendfsync", "everysec"];
+        let Some(server) = Server::start_on_small_disk(binary, "2m", &options).await else {
+            // Only whoever runs the tests decides that this goes unproven on their machine.
+            let given_up = std::env::var_os("IDEM_NO_SMALL_DISK").is_some();
+            assert!(given_up, "a small disk cannot be mounted; IDEM_NO_SMALL_DISK=1 goes without");
+            return;
+        };
+        let store = fresh().connect(&server.url()).await.unwrap();
+        let done = acquire(&store, &key("done"), LEASE).await;
+        store.complete(&done.fence, &reply("first")).await.unwrap();
+        let open = acquire(&store, &key("open"), LEASE).await;
+        let filler = "x".repeat(256 * 1024);
+        for number in 0..64 {
+            let _ = server.ask(&["SET", &format!("filler{number}"), &filler]).await;
+        }
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            // The log is written behind the answers: the server finds out a little later.
+            match store.renew(&open.fence, LEASE).await {
+                Ok(renewed) => assert!(matches!(renewed, Renewed::Held(_)), "{renewed:?}"),
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::NotApplied, "{error}");
+                    assert!(error.to_string().contains("disk"), "{error}");
+                    break;
+                }
+            }
+            assert!(Instant::now() < deadline, "the server never finds its disk full");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let refused = claim(&store, &key("new"), Owner::random(), LEASE).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::NotApplied, "{refused}");
+        let refused = store.complete(&open.fence, &reply("second")).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::NotApplied, "{refused}");
+        let again = claim(&store, &key("done"), Owner::random(), LEASE).await.unwrap();
+        assert!(matches!(again, Claimed::Completed(replay) if replay.reply == reply("first")));
+        let seen = store.get(&scope(), &key("open")).await.unwrap().unwrap();
+        assert_eq!(seen.record.fence(), open.fence, "the record stays held");
+        assert!(store.get(&scope(), &key("new")).await.unwrap().is_none());
+        assert_eq!(finding(&store, "appendonly").await.0, Severity::Problem);
     }
 }
 

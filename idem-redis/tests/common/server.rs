@@ -21,6 +21,8 @@ pub(crate) struct Server {
     options: Vec<String>,
     folder: tempfile::TempDir,
     child: Option<Child>,
+    /// What the server's command follows, and must become it.
+    around: Vec<String>,
 }
 
 impl Server {
@@ -32,9 +34,32 @@ impl Server {
     pub(crate) async fn start_on(binary: &'static str, port: u16, options: &[&str]) -> Self {
         let options = options.iter().map(|option| (*option).to_owned()).collect();
         let folder = tempfile::tempdir().unwrap();
-        let mut server = Self { binary, port, options, folder, child: None };
+        let mut server = Self { binary, port, options, folder, child: None, around: Vec::new() };
         server.restart().await;
         server
+    }
+
+    /// Starts one whose folder is a disk of `size`, which no other process sees. `None` where such
+    /// a disk cannot be mounted.
+    pub(crate) async fn start_on_small_disk(
+        binary: &'static str,
+        size: &str,
+        options: &[&str],
+    ) -> Option<Self> {
+        let mut probe = Command::new("unshare");
+        probe.args(["-r", "-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]).stderr(Stdio::null());
+        if !probe.status().is_ok_and(|status| status.success()) {
+            return None;
+        }
+        let options = options.iter().map(|option| (*option).to_owned()).collect();
+        let folder = tempfile::tempdir().unwrap();
+        let mount = "mount -t tmpfs -o size=$0 tmpfs \"$1\" && shift && exec \"$@\"";
+        let folder_name = folder.path().display().to_string();
+        let around = ["unshare", "-r", "-m", "sh", "-c", mount, size, &folder_name];
+        let around = around.map(str::to_owned).to_vec();
+        let mut server = Self { binary, port: free_port(), options, folder, child: None, around };
+        server.restart().await;
+        Some(server)
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -49,7 +74,10 @@ impl Server {
     pub(crate) async fn restart(&mut self) {
         let log =
             File::options().create(true).append(true).open(self.folder.path().join("log")).unwrap();
-        let child = Command::new(variable(self.binary))
+        let mut command = self.around.clone();
+        command.push(variable(self.binary));
+        let child = Command::new(&command[0])
+            .args(&command[1..])
             .args(["--bind", "127.0.0.1", "--port", &self.port.to_string(), "--save", ""])
             .arg("--dir")
             .arg(self.folder.path())
