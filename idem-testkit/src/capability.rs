@@ -33,11 +33,14 @@ pub enum Capability {
     Processes,
     /// [`Fixture::damage`](crate::fixture::Fixture::damage) makes a stored record unreadable.
     Damage,
+    /// [`Connected::with_outbox`](crate::fixture::Connected::with_outbox) gives the outbox that
+    /// the store's transactions push into.
+    Outbox,
 }
 
 impl Capability {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Isolated,
         Self::SteppedClock,
         Self::Admin,
@@ -47,6 +50,7 @@ impl Capability {
         Self::NetworkFaults,
         Self::Processes,
         Self::Damage,
+        Self::Outbox,
     ];
 
     /// A stable lower-case name.
@@ -61,6 +65,7 @@ impl Capability {
             Self::NetworkFaults => "network-faults",
             Self::Processes => "processes",
             Self::Damage => "damage",
+            Self::Outbox => "outbox",
         }
     }
 }

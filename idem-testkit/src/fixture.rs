@@ -8,6 +8,7 @@ use std::time::Duration;
 use idem_core::admin::Admin;
 use idem_core::async_trait;
 use idem_core::key::{Key, Scope};
+use idem_core::outbox::Outbox;
 use idem_core::store::Store;
 use idem_core::time::ManualClock;
 use idem_core::transactional::TransactionalStore;
@@ -108,18 +109,19 @@ pub struct Connected {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) admin: Option<Arc<dyn Admin>>,
     pub(crate) transactions: Option<Arc<dyn Transactions>>,
+    pub(crate) outbox: Option<Arc<dyn Outbox>>,
 }
 
 impl Connected {
     /// A store with the eight verbs.
     pub fn store(store: impl Store) -> Self {
-        Self { store: Arc::new(store), admin: None, transactions: None }
+        Self { store: Arc::new(store), admin: None, transactions: None, outbox: None }
     }
 
     /// A store with the operator's verbs as well.
     pub fn admin(store: impl Admin) -> Self {
         let admin: Arc<dyn Admin> = Arc::new(store);
-        Self { store: admin.clone(), admin: Some(admin), transactions: None }
+        Self { store: admin.clone(), admin: Some(admin), transactions: None, outbox: None }
     }
 
     /// Its eight verbs.
@@ -137,6 +139,13 @@ impl Connected {
         self.transactions = Some(Arc::new(Lent { store, effects }));
         self
     }
+
+    /// Adds the outbox that its transactions push into.
+    #[must_use]
+    pub fn with_outbox(mut self, outbox: Arc<dyn Outbox>) -> Self {
+        self.outbox = Some(outbox);
+        self
+    }
 }
 
 impl fmt::Debug for Connected {
@@ -144,6 +153,7 @@ impl fmt::Debug for Connected {
         f.debug_struct("Connected")
             .field("admin", &self.admin.is_some())
             .field("transactions", &self.transactions.is_some())
+            .field("outbox", &self.outbox.is_some())
             .finish_non_exhaustive()
     }
 }

@@ -10,6 +10,7 @@ use idem_core::claim::{Claim, Claimed};
 use idem_core::codec::Sealed;
 use idem_core::error::StoreError;
 use idem_core::key::{Key, Scope};
+use idem_core::outbox::Outbox;
 use idem_core::record::{Fence, Observed, Recovery};
 use idem_core::store::{Cursor, Lease, Page, Renewed, Store, Swept};
 
@@ -43,6 +44,14 @@ impl Peer {
         self.connected.transactions.clone().ok_or_else(|| {
             Failure::new("a connection that lends transactions, as declared", "one that does not")
         })
+    }
+
+    /// The store's outbox. A case that uses it says that it needs it.
+    pub(crate) fn outbox(&self) -> Result<Arc<dyn Outbox>, Failure> {
+        self.connected
+            .outbox
+            .clone()
+            .ok_or_else(|| Failure::new("a connection with an outbox, as declared", "one without"))
     }
 
     fn note<T: Debug>(&self, call: String, answer: Result<T, StoreError>) -> Result<T, StoreError> {

@@ -12,6 +12,7 @@ mod instant;
 mod keys;
 mod model;
 mod network;
+mod outbox;
 mod paging;
 mod processes;
 mod races;
@@ -37,6 +38,7 @@ pub fn all() -> Vec<Case> {
         sweep::cases,
         admin::cases,
         transactions::cases,
+        outbox::cases,
         drops::cases,
         network::cases,
         restart::cases,
