@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::{demo, fixture, network, operator, serve};
+use crate::{conformance, demo, fixture, network, operator, serve};
 
 /// Operations that are safe to retry: servers to try it with, and the operator's commands.
 #[derive(Debug, Parser)]
@@ -45,6 +45,8 @@ pub enum Command {
     Migrate(operator::MigrateArgs),
     /// Check the store's settings, and say what to change.
     Preflight(operator::PreflightArgs),
+    /// Try a store with every case of the suite, and say which promises it breaks.
+    Conformance(conformance::Args),
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The one place where backends register their store URLs.
 //!
-//! A backend is one row of [`BACKENDS`]: its URL scheme, an example, and how it is opened. Every
-//! command that takes `--store` comes through [`open`].
+//! A backend is one row of [`BACKENDS`]: its URL scheme, an example, how it is opened, and how the
+//! conformance suite gets a fresh one. Every command that takes `--store` comes through [`open`].
 
 use std::error::Error;
 use std::future::Future;
@@ -16,6 +16,7 @@ use idem_postgres::PostgresStore;
 use idem_redis::RedisStore;
 use idem_sqlite::SqliteStore;
 
+use crate::conformance::{self, Suite};
 use crate::exit::{Exit, Failure};
 
 /// A store behind a URL.
@@ -43,10 +44,11 @@ pub struct Backend {
     pub example: &'static str,
     open: fn(String, Intent) -> Pending<Opened>,
     preflight: fn(String) -> Pending<Vec<Finding>>,
+    suite: fn(String) -> Pending<Suite>,
 }
 
 /// What a backend is about to answer.
-type Pending<T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send>>;
+pub(crate) type Pending<T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send>>;
 
 /// Every sort of store that this binary knows.
 pub const BACKENDS: &[Backend] = &[
@@ -55,12 +57,14 @@ pub const BACKENDS: &[Backend] = &[
         example: "memory:",
         open: |_, intent| Box::pin(open_memory(intent)),
         preflight: |_| Box::pin(preflight_memory()),
+        suite: |url| Box::pin(conformance::memory(url)),
     },
     Backend {
         scheme: "sqlite",
         example: "sqlite:PATH",
         open: |url, intent| Box::pin(open_sqlite(url, intent)),
         preflight: |url| Box::pin(preflight_sqlite(url)),
+        suite: |url| Box::pin(conformance::sqlite(url)),
     },
     POSTGRES,
     // The driver takes both names, and other tools print the longer one.
@@ -74,6 +78,7 @@ const POSTGRES: Backend = Backend {
     example: "postgres://USER@HOST/DATABASE",
     open: |url, intent| Box::pin(open_postgres(url, intent)),
     preflight: |url| Box::pin(preflight_postgres(url)),
+    suite: |url| Box::pin(conformance::postgres(url)),
 };
 
 const REDIS: Backend = Backend {
@@ -81,6 +86,7 @@ const REDIS: Backend = Backend {
     example: "redis://HOST:PORT",
     open: |url, intent| Box::pin(open_redis(url, intent)),
     preflight: |url| Box::pin(preflight_redis(url)),
+    suite: |url| Box::pin(conformance::redis(url)),
 };
 
 /// Opens the store behind a URL.
@@ -98,6 +104,14 @@ pub async fn open(url: &str, intent: Intent) -> Result<Opened, Failure> {
 /// As [`open`].
 pub async fn preflight(url: &str) -> Result<Vec<Finding>, Failure> {
     (backend(url)?.preflight)(url.to_owned()).await
+}
+
+/// The conformance suite on the store behind a URL.
+///
+/// # Errors
+/// As [`open`].
+pub(crate) async fn suite(url: &str) -> Result<Suite, Failure> {
+    (backend(url)?.suite)(url.to_owned()).await
 }
 
 fn backend(url: &str) -> Result<&'static Backend, Failure> {

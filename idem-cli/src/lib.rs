@@ -12,6 +12,8 @@
 //! | [`backends`] | the one place where backends register their store URLs |
 //! | [`operator`] | what an operator needs: `stuck`, `inspect`, `settle`, `release` and the rest |
 //! | [`demo`] | `idem demo`: the tour |
+//! | [`conformance`] | `idem conformance`: the suite that any store must pass, on a store by its URL |
+//! | [`paint`] | colours, on a terminal only |
 //! | [`serve`] | `idem serve`: a payments API whose charges are safe to retry |
 //! | [`server_args`] | what `serve` and `fixture` share on the command line |
 //! | [`wire`] | an HTTP client that shows what was on the wire, for the demo and the tests |
@@ -23,6 +25,7 @@
 
 pub mod args;
 pub mod backends;
+pub mod conformance;
 pub mod demo;
 pub mod duration;
 pub mod exit;
@@ -31,6 +34,7 @@ pub mod listen;
 pub mod logging;
 pub mod network;
 pub mod operator;
+pub mod paint;
 pub mod serve;
 pub mod server_args;
 pub mod shutdown;
@@ -65,6 +69,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
 fn dispatch(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Demo(args) => demo::run(args),
+        Command::Conformance(args) => conformance::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Fixture(args) => fixture::run(args),
         Command::Network(args) => network::run(args),

@@ -3,10 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Bound;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
+#[cfg(not(loom))]
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
+#[cfg(loom)] // tests/loom.rs: every order of its locking is tried.
+use loom::sync::{Mutex, MutexGuard};
 
 use crate::admin::{Admin, Filter, Forgotten, StateFilter, Stats};
 use crate::claim::{Claim, Claimed};

@@ -188,14 +188,24 @@ impl Conformance {
     /// # Cancel safety
     /// Fixtures are dropped; on a store that is not isolated records may be left.
     pub async fn run(&self) -> Report {
+        self.run_telling(|_| {}).await
+    }
+
+    /// [`run`](Self::run), and tells each case as soon as it and those before it have ended.
+    ///
+    /// # Cancel safety
+    /// As [`run`](Self::run).
+    pub async fn run_telling(&self, mut tell: impl FnMut(&CaseReport)) -> Report {
         let started = Instant::now();
         let cases = self.selected();
-        let reports = stream::iter(&cases)
-            .map(|case| self.run_case(case))
-            .buffered(self.jobs)
-            .collect()
-            .await;
+        let reports = stream::iter(&cases).map(|case| self.run_case(case)).buffered(self.jobs);
+        let reports = reports.inspect(|report| tell(report)).collect().await;
         Report::new(self.store.clone(), self.seed, millis(started), reports)
+    }
+
+    /// Whether any case passes [`filter`](Self::filter) and [`case`](Self::case).
+    pub fn selects_any(&self) -> bool {
+        !self.selected().is_empty()
     }
 
     /// A fresh fixture, for tests beside the suite.

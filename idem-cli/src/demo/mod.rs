@@ -5,7 +5,6 @@ mod answers;
 mod crash;
 mod duplicates;
 mod mismatch;
-mod paint;
 mod pause;
 mod refused;
 mod replay;
@@ -15,10 +14,10 @@ mod stage;
 
 use std::io::{Write, stdout};
 
-use self::paint::Paint;
 use self::report::Report;
 use self::stage::{LEASE, Stage, setup};
 use crate::exit::{Exit, Failure};
+use crate::paint::Paint;
 use crate::shutdown::Shutdown;
 
 /// See it work: duplicates, a crash and a pause against real server processes.

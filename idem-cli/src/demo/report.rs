@@ -5,8 +5,8 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use super::paint::Paint;
 use crate::network::LedgerView;
+use crate::paint::Paint;
 use crate::wire::{Answer, Request, WireError};
 
 /// The most characters of a body or a header that are shown.

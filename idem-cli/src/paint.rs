@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, stdout};
 
 /// Whether text is coloured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Paint {
+pub enum Paint {
     /// With the colours that every terminal has.
     Colours,
     /// As it is.
@@ -13,24 +13,24 @@ pub(super) enum Paint {
 
 impl Paint {
     /// Colours when standard output is a terminal and `NO_COLOR` is not set.
-    pub(super) fn for_stdout() -> Self {
+    pub fn for_stdout() -> Self {
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         if stdout().is_terminal() && !refused { Self::Colours } else { Self::Plain }
     }
 
-    pub(super) fn strong(self, text: &str) -> String {
+    pub(crate) fn strong(self, text: &str) -> String {
         self.wrapped("1", text)
     }
 
-    pub(super) fn faint(self, text: &str) -> String {
+    pub(crate) fn faint(self, text: &str) -> String {
         self.wrapped("2", text)
     }
 
-    pub(super) fn good(self, text: &str) -> String {
+    pub(crate) fn good(self, text: &str) -> String {
         self.wrapped("32", text)
     }
 
-    pub(super) fn bad(self, text: &str) -> String {
+    pub(crate) fn bad(self, text: &str) -> String {
         self.wrapped("1;31", text)
     }
 
