@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use idem_core::error::{ErrorKind, StoreError, Verb};
 use idem_core::preflight::Finding;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{ConnectOptions, PgPool};
+use sqlx::PgPool;
+use sqlx::postgres::PgPoolOptions;
 
 use crate::sql::{Statements, Tables, sql};
 use crate::store::{PostgresStore, Shared};
-use crate::{preflight, schema, session};
+use crate::{preflight, schema, session, url};
 
 /// The schema that the tables are in unless told otherwise.
 pub const DEFAULT_SCHEMA: &str = "public";
@@ -169,7 +169,8 @@ impl PostgresStoreBuilder {
     }
 
     /// How long a call waits for a lock on a record, 1 s unless set: 1 ms to [`MAX_WAIT`], in
-    /// whole milliseconds. A claim that waited this long says `InProgress`.
+    /// whole milliseconds. A claim that waited this long says `InProgress`. It holds for a handler's
+    /// own statements in its transaction too.
     pub fn lock_wait(mut self, limit: Duration) -> Self {
         self.lock_wait = limit;
         self
@@ -218,7 +219,9 @@ impl PostgresStoreBuilder {
         self
     }
 
-    /// Opens the database of a URL.
+    /// Opens the database of a URL: `postgres://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE`, with the
+    /// driver's parameters, and `pgbouncer=true` for what
+    /// [`behind_transaction_pooler`](Self::behind_transaction_pooler) sets.
     ///
     /// # Errors
     /// - `InvalidInput`: the URL is not one of Postgres, or a setting is out of its bounds.
@@ -282,14 +285,9 @@ impl PostgresStoreBuilder {
         findings
     }
 
-    fn lazily(self, url: &str) -> Result<PostgresStore, StoreError> {
-        if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
-            return Err(invalid("the URL does not begin with postgres://"));
-        }
-        // The driver's own error shows the URL, and with it the password (R24).
-        let options: PgConnectOptions =
-            url.parse().map_err(|_| invalid("the URL is not one of Postgres"))?;
-        let options = options.application_name("idem").disable_statement_logging();
+    fn lazily(mut self, url: &str) -> Result<PostgresStore, StoreError> {
+        let (options, pooled) = url::parse(url)?;
+        self.pooled |= pooled.unwrap_or_default();
         self.check()?;
         let pool = |connections| {
             session::tested(PgPoolOptions::new())
@@ -363,7 +361,7 @@ fn milliseconds(duration: Duration) -> String {
     duration.as_millis().to_string()
 }
 
-fn invalid(detail: &'static str) -> StoreError {
+pub(crate) fn invalid(detail: &'static str) -> StoreError {
     StoreError::new(ErrorKind::InvalidInput, Verb::Open, detail)
 }
 

@@ -94,14 +94,16 @@ fn meaning(code: &str, stage: Stage, ends_session: bool) -> (ErrorKind, &'static
         // not run.
         "25P03" => (ErrorKind::NotApplied, "the transaction was idle for too long"),
         "57P05" => (ErrorKind::NotApplied, "the session was idle for too long"),
-        "26000" | "42P05" | "08P01" if stage != Stage::Committing => {
-            (ErrorKind::NotApplied, "the server lost the prepared statement")
-        }
+        "26000" | "42P05" | "08P01" if stage != Stage::Committing => (
+            ErrorKind::NotApplied,
+            "the server lost the prepared statement: behind a transaction-pooling proxy set \
+                 `behind_transaction_pooler`, or `pgbouncer=true` in the URL",
+        ),
         // The statement was not run: it is not there on this server.
         "26000" | "42P05" => (
             ErrorKind::NotApplied,
             "the server does not know the prepared statement: behind a transaction-pooling proxy \
-             set `behind_transaction_pooler`",
+             set `behind_transaction_pooler`, or `pgbouncer=true` in the URL",
         ),
         // The answer never came, though the commit may have been made.
         "57P01" | "57P02" | "40003" => (unanswered, "the server was stopped"),

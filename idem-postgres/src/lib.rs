@@ -49,6 +49,7 @@ mod session;
 mod sql;
 mod store;
 mod tx;
+mod url;
 mod verbs;
 
 pub use config::{

@@ -37,7 +37,8 @@ pub(crate) fn expect_name(row: &PgRow, name: &str, verb: Verb) -> Result<(), Sto
             ErrorKind::WrongSchema,
             verb,
             "another statement was run than the one that was sent: the connection goes through a \
-             transaction-pooling proxy, so set `behind_transaction_pooler`",
+             transaction-pooling proxy, so set `behind_transaction_pooler`, or \
+             `pgbouncer=true` in the URL",
         )),
     }
 }
