@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use super::caller::Caller;
 use super::charge;
 use super::listing;
+use super::metrics::MetricsPage;
 use super::openapi;
 use super::problem::Problem;
 use crate::network::CardNetwork;
@@ -42,6 +43,7 @@ pub(super) fn router(
     network: CardNetwork,
     charge: &Operation,
     max_body_bytes: usize,
+    metrics: MetricsPage,
 ) -> Result<Router, Box<dyn Error + Send + Sync>> {
     let idempotency = IdempotencyLayer::new(engine.clone())
         .operation(charge)
@@ -52,6 +54,7 @@ pub(super) fn router(
         .route("/v1/charges", post(create.layer(idempotency)).get(listing::list))
         .route("/v1/charges/{id}", get(listing::retrieve))
         .route("/healthz", get(healthz))
+        .route("/metrics", get(async move || metrics.render()))
         .route("/openapi.json", get(async |State(api): State<Api>| Json((*api.document).clone())))
         .fallback(async || Problem::new(StatusCode::NOT_FOUND, "not_found", "no such resource"))
         .method_not_allowed_fallback(async || {

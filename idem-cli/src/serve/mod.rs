@@ -6,6 +6,7 @@
 //! | `GET /v1/charges?limit=&starting_after=` | what the ledger holds for this caller |
 //! | `GET /v1/charges/{id}` | one charge of this caller |
 //! | `GET /openapi.json` | all of this, with how each operation bears being sent twice |
+//! | `GET /metrics` | what happens, in the text format of Prometheus; its names are in docs/observability.md |
 //! | `GET /healthz` | 200, or 503 when the store cannot be read |
 //!
 //! A charge is an external effect (R20): the claim is committed, the card network is called under
@@ -21,6 +22,7 @@ mod failing_store;
 pub mod failpoint;
 mod form;
 mod listing;
+mod metrics;
 mod new_charge;
 mod openapi;
 mod problem;
@@ -42,6 +44,7 @@ pub use self::problem::Problem;
 use self::charge::Charging;
 use self::failing_store::FailingStore;
 use self::failpoint::Failpoints;
+use self::metrics::Metrics;
 use crate::backends::{self, Intent};
 use crate::exit::{Exit, Failure};
 use crate::listen::Server;
@@ -81,6 +84,7 @@ async fn serve(args: Args, operation: Operation) -> Result<Exit, Failure> {
         true => store,
         false => Arc::new(FailingStore::new(store, failpoints.clone())),
     };
+    let metrics = Metrics::start(Arc::clone(&store));
     let charging = Charging::new(network.clone(), failpoints);
     let engine = Engine::builder(store)
         .namespace(NAMESPACE)
@@ -91,7 +95,8 @@ async fn serve(args: Args, operation: Operation) -> Result<Exit, Failure> {
 
     let server = Server::bind(args.server.listen).await.map_err(setup)?;
     let max_body_bytes = args.server.max_body_bytes();
-    let router = api::router(engine.clone(), network, &operation, max_body_bytes).map_err(setup)?;
+    let router = api::router(engine.clone(), network, &operation, max_body_bytes, metrics.page())
+        .map_err(setup)?;
     server.announce().map_err(setup)?;
     let asked_to_end = async {
         let cause = shutdown.requested().await;

@@ -7,6 +7,7 @@ mod drain;
 mod failpoints;
 mod hang_up;
 mod http_table;
+mod metrics;
 mod network_faults;
 mod own_network;
 mod store_faults;

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use tokio::time::sleep;
 
 use crate::error::StoreError;
-use crate::housekeeping::spread;
+use crate::housekeeping::{Chore, ChoreError, Pass, Stop, spread};
 use crate::store::{MAX_PAGE, Store};
 use crate::telemetry;
 
@@ -57,6 +58,11 @@ impl LapsedMeter {
     /// # Cancel safety
     /// It only reads.
     pub async fn once(&self) -> Result<(), StoreError> {
+        self.count().await.map(|_| ())
+    }
+
+    /// How many lapsed records began, and how many did not.
+    async fn count(&self) -> Result<(u64, u64), StoreError> {
         let (mut begun, mut not_begun, mut oldest) = (0, 0, None);
         let mut after = None;
         for _ in 0..MAX_PAGES {
@@ -75,6 +81,22 @@ impl LapsedMeter {
             }
         }
         telemetry::lapsed(begun, not_begun, oldest);
-        Ok(())
+        Ok((begun, not_begun))
+    }
+}
+
+#[async_trait]
+impl Chore for LapsedMeter {
+    fn name(&self) -> &'static str {
+        "lapsed-meter"
+    }
+
+    fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    async fn pass(&self, _: &Stop) -> Result<Pass, ChoreError> {
+        let (begun, not_begun) = self.count().await?;
+        Ok(Pass::default().counting("begun", begun).counting("not_begun", not_begun))
     }
 }
