@@ -44,10 +44,15 @@ async fn each_wrong_setting_is_found_and_comes_with_advice() {
 }
 
 #[tokio::test]
-async fn tables_that_are_missing_are_found_without_opening_a_store() {
+async fn tables_that_are_missing_or_of_another_build_are_found_without_opening_a_store() {
     let place = Place::new(Server::Postgres).await;
     let findings = PostgresStore::builder().preflight(&place.url()).await.unwrap();
     assert_eq!(of(&findings, "schema").severity, Severity::Problem);
+    place.open().await;
+    run(&mut place.plain().await, "UPDATE idem_schema SET version = 99").await;
+    let findings = PostgresStore::builder().preflight(&place.url()).await.unwrap();
+    let found = of(&findings, "schema");
+    assert_eq!((found.severity, found.found.as_ref()), (Severity::Problem, "99"), "{found:?}");
 }
 
 #[tokio::test]
