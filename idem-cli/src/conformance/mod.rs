@@ -177,6 +177,26 @@ impl Fixture for Unopened {
 mod tests {
     use super::*;
 
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_failure_says_which_command_runs_it_again() {
+        let broken = idem_testkit::broken::catalogue().swap_remove(0);
+        let args = Args {
+            store: "sqlite:a b.db".to_owned(),
+            filter: Some(broken.caught_by().to_owned()),
+            exact: true,
+            seed: Some(7),
+            json: false,
+        };
+        let report = selected(broken.conformance(), &args).run().await;
+        let failed = report.failures().next().unwrap();
+        let idem_testkit::report::Outcome::Failed(seen) = &failed.outcome else { unreachable!() };
+        let expected = format!(
+            "idem conformance --store 'sqlite:a b.db' --seed 7 --exact --filter {}",
+            broken.caught_by()
+        );
+        assert_eq!((seen.rerun.as_str(), report.cases.len()), (expected.as_str(), 1));
+    }
+
     #[test]
     fn a_url_is_shown_as_a_shell_takes_it_and_never_with_a_password() {
         assert_eq!(shown("sqlite:/a/b.db"), "sqlite:/a/b.db");
