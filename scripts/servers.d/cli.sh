@@ -1,13 +1,19 @@
-# The servers that the tests of the binary need. Sourced, not run; needs scripts/lib.sh.
+# The servers that the command line's tests use: one of each sort. Sourced, not run; needs
+# scripts/lib.sh.
 
 . scripts/servers.d/postgres.sh
+. scripts/servers.d/redis.sh
 
 cli_start() {
-  # One server is enough for them.
-  IDEM_POSTGRES18_URL=${IDEM_POSTGRES18_URL:-unused} IDEM_PGBOUNCER_URL=${IDEM_PGBOUNCER_URL:-unused} \
-    postgres_start "$1"
+  mkdir -p "$1/postgres" "$1/redis"
+  # One server of each sort is enough for them.
+  IDEM_POSTGRES18_URL=${IDEM_POSTGRES18_URL:-unused} postgres_start "$1/postgres"
+  IDEM_REDIS8_SERVER=${IDEM_REDIS8_SERVER:-unused} IDEM_REDIS8_URL=${IDEM_REDIS8_URL:-unused} \
+    IDEM_VALKEY_SERVER=${IDEM_VALKEY_SERVER:-unused} IDEM_VALKEY_URL=${IDEM_VALKEY_URL:-unused} \
+    redis_start "$1/redis"
 }
 
 cli_stop() {
-  postgres_stop "$1"
+  postgres_stop "$1/postgres"
+  redis_stop "$1/redis"
 }
