@@ -1,0 +1,13 @@
+//! Calls against a scripted destination, on a clock that a test reads to the nanosecond.
+
+mod budgets;
+mod classification;
+mod deadlines;
+mod hints;
+mod layers;
+mod numbers;
+mod outcomes;
+mod properties;
+mod support;
+mod timeouts;
+mod uniform;
