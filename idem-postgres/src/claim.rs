@@ -76,7 +76,8 @@ fn acquired(claim: &Claim<'_>, done: &str, record: &Record, at: Timestamp) -> Ac
         .with_input(record.input.clone())
 }
 
-/// The claim waited as long as it may, and only the record itself can have been in its way.
+/// The claim waited as long as it may: for the record, unless somebody keeps writers out of the
+/// whole table (R6).
 async fn waited(
     shared: &Shared,
     via: &mut Via<'_>,
@@ -84,6 +85,9 @@ async fn waited(
     error: StoreError,
 ) -> Result<Claimed, StoreError> {
     undo(via).await?;
+    if is_table_locked(shared, via).await? {
+        return Err(error);
+    }
     let (found, now) = verbs::find(shared, via, claim.scope, claim.key, Verb::Claim).await?;
     if let Some(Record { owner, state: State::InProgress { .. }, .. }) = &found
         && *owner == claim.owner
@@ -97,6 +101,16 @@ async fn waited(
         // An insert, a takeover or a completion that is not committed yet.
         _ => Ok(Claimed::InProgress { remaining: shared.settings.lock_wait }),
     }
+}
+
+async fn is_table_locked(shared: &Shared, via: &mut Via<'_>) -> Result<bool, StoreError> {
+    let (verb, name, statement) = (Verb::Claim, "table_lock", &shared.statements.table_lock);
+    let arguments = Arguments::of(name, verb);
+    let row = match via {
+        Via::Pool => shared.row(name, statement, arguments, verb, false).await,
+        Via::Transaction(_) => via.row(shared, name, statement, arguments, verb).await,
+    };
+    row::value(&row.map_err(Fault::into_error)?, 1, verb)
 }
 
 /// In a handler's transaction a wait that ends would take everything with it.

@@ -61,6 +61,40 @@ async fn a_statement_that_the_server_cuts_short_is_not_applied() {
 }
 
 #[tokio::test]
+async fn a_claim_that_waits_for_the_whole_table_is_not_told_in_progress() {
+    for server in [Server::Postgres, Server::PgBouncer] {
+        let place = with(server, "work_mem = '4MB'").await;
+        let builder = support::quick().call_limit(Duration::from_secs(1));
+        let store = place.open_with(builder).await;
+        // A server takes a table's lock before it reads the bound that a lone statement brings.
+        let kind = match server {
+            Server::PgBouncer => ErrorKind::NotApplied,
+            _ => ErrorKind::OutcomeUnknown,
+        };
+        let live = Request::new("live");
+        live.acquire(&store).await;
+        let mut holder = place.plain().await;
+        for mode in ["SHARE", "ACCESS EXCLUSIVE"] {
+            run(&mut holder, &format!("BEGIN; LOCK TABLE idem_records IN {mode} MODE")).await;
+            let new = Request::new(format!("new under {mode}"));
+            let refused = store.claim(&new.claim()).await;
+            assert_eq!(kind_of(refused), kind, "{server:?} {mode}");
+            let mut tx = store.begin().await.unwrap();
+            let refused = store.claim_in(&mut tx, &new.claim()).await;
+            assert_eq!(kind_of(refused), ErrorKind::NotApplied, "{server:?} {mode}");
+            order(&store, &mut tx).await.unwrap();
+            store.commit(tx).await.unwrap();
+            if mode == "SHARE" {
+                assert!(store.get(&live.scope, &live.key).await.unwrap().is_some());
+            }
+            run(&mut holder, "ROLLBACK").await;
+            new.acquire(&store).await;
+        }
+        assert_eq!(number(&mut holder, "SELECT count(*) FROM orders").await, 2, "{server:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_limit_on_statements_does_not_stop_a_migration_that_waits_for_another() {
     let place = Place::new(Server::Postgres).await;
     let set = format!("ALTER DATABASE {} SET statement_timeout = '50ms'", place.database);

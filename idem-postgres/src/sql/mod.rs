@@ -34,6 +34,7 @@ pub(crate) const RECORD_AT: usize = 4;
 /// Every statement of the verbs.
 pub(crate) struct Statements {
     pub(crate) claim: SqlStr,
+    pub(crate) table_lock: SqlStr,
     pub(crate) renew: SqlStr,
     pub(crate) checkpoint: SqlStr,
     pub(crate) complete: SqlStr,
@@ -55,6 +56,7 @@ impl Statements {
         let records = &tables.records;
         Self {
             claim: sql(claim::claim(records)),
+            table_lock: sql(claim::table_lock(records)),
             renew: sql(fenced::renew(records)),
             checkpoint: sql(fenced::checkpoint(records)),
             complete: sql(fenced::complete(records)),
