@@ -167,8 +167,7 @@ async fn duplicates_that_are_only_told_something_write_and_lock_nothing() {
     let mut plain = place.plain().await;
     let rows = "SELECT sum(('x' || substr(md5(r::text || xmin::text || xmax::text || ctid::text), \
          1, 8))::bit(32)::int) FROM idem_records r";
-    let transactions = "SELECT (pg_current_xact_id()::text)::bigint";
-    let (before, began) = (number(&mut plain, rows).await, number(&mut plain, transactions).await);
+    let before = number(&mut plain, rows).await;
     for _ in 0..20 {
         assert!(matches!(live.again().send(&store).await, Claimed::InProgress { .. }));
         assert!(matches!(done.again().send(&store).await, Claimed::Completed(_)));
@@ -176,9 +175,8 @@ async fn duplicates_that_are_only_told_something_write_and_lock_nothing() {
         other.fingerprints = support::print(9).into();
         assert!(matches!(other.send(&store).await, Claimed::Mismatch { completed: false }));
     }
+    // A lock on a row stands in it, as the number of who had it last.
     assert_eq!(number(&mut plain, rows).await, before, "rows were written or locked");
-    // Whoever writes or locks takes a number; asking for the number takes one too.
-    assert_eq!(number(&mut plain, transactions).await, began + 1);
 }
 
 #[tokio::test]
