@@ -28,15 +28,19 @@ pub(crate) struct Directory(PathBuf);
 pub(crate) type Found = Result<(PathBuf, Record), StoreError>;
 
 impl Directory {
-    pub(crate) fn create(path: PathBuf) -> Result<Self, StoreError> {
-        let made = match fs::create_dir(&path) {
-            Err(error) if error.kind() != Io::AlreadyExists => Err(error),
-            _ => path.canonicalize().and_then(|path| sync(path.parent().unwrap_or(&path))),
+    pub(crate) fn create(path: &Path) -> Result<Self, StoreError> {
+        let create = || {
+            match fs::create_dir(path) {
+                Err(error) if error.kind() != Io::AlreadyExists => return Err(error),
+                _ => {}
+            }
+            let path = path.canonicalize()?;
+            sync(path.parent().unwrap_or(&path))?;
+            Ok(Self(path))
         };
-        made.map(|()| Self(path)).map_err(|error| failed(ErrorKind::NotApplied, Verb::Open, error))
+        create().map_err(not_applied(Verb::Open))
     }
 
-    // [name]
     /// A key may be any bytes (R3), so their hash is the name. The length goes in first: without
     /// it scope `a` with key `bc` and scope `ab` with key `c` would share a file.
     pub(crate) fn path(&self, scope: &Scope, key: &Key) -> PathBuf {
@@ -46,9 +50,7 @@ impl Directory {
         hash.update(key.as_bytes());
         self.0.join(format!("{:x}.json", hash.finalize()))
     }
-    // [/name]
 
-    // [lock]
     /// Locks a record against every other process and every other call. Dropping the file unlocks
     /// it, and so does the end of the process.
     ///
@@ -74,9 +76,7 @@ impl Directory {
         let name = record.file_name().unwrap_or_default().to_string_lossy();
         self.0.join(format!("{name:.2}.{extension}"))
     }
-    // [/lock]
 
-    // [read]
     /// The record in this file. Writers replace a file whole, so this takes no lock.
     pub(crate) fn read(&self, path: &Path, verb: Verb) -> Result<Option<Record>, StoreError> {
         let bytes = match fs::read(path) {
@@ -104,9 +104,7 @@ impl Directory {
         }
         Ok(all)
     }
-    // [/read]
 
-    // [apply]
     /// Writes, and returns once it is on the disk. Also where nothing is to be written: what this
     /// call answers from may have been written by a process that died before its own sync.
     pub(crate) fn apply(&self, path: &Path, change: Change, verb: Verb) -> Result<(), StoreError> {
@@ -127,7 +125,6 @@ impl Directory {
         }
         sync(&self.0).map_err(unknown(verb))
     }
-    // [/apply]
 }
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -141,7 +138,6 @@ fn sync(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-// [errors]
 /// Before the rename: nothing has changed.
 fn not_applied(verb: Verb) -> impl Fn(io::Error) -> StoreError {
     move |error| match error.kind() {
@@ -167,4 +163,3 @@ pub(crate) async fn blocking<T: Send + 'static>(
     let ended = tokio::task::spawn_blocking(work).await;
     ended.unwrap_or_else(|error| Err(unknown(verb)(io::Error::other(error))))
 }
-// [/errors]

@@ -35,7 +35,8 @@ impl FileStore {
     /// # Errors
     /// When the directory cannot be made.
     pub fn open(directory: impl Into<PathBuf>, clock: impl Clock) -> Result<Self, StoreError> {
-        Ok(Self { directory: Directory::create(directory.into())?, clock: Arc::new(clock) })
+        let directory = Directory::create(&directory.into())?;
+        Ok(Self { directory, clock: Arc::new(clock) })
     }
 
     /// The file of a record, there or not.
@@ -43,7 +44,6 @@ impl FileStore {
         self.directory.path(scope, key)
     }
 
-    // [decide]
     /// The one way in which a record changes: locked, read, judged, written, unlocked.
     async fn decide<T>(
         &self,
@@ -73,10 +73,8 @@ impl FileStore {
     ) -> Result<T, StoreError> {
         self.decide(verb, self.path(&fence.scope, &fence.key), rule).await
     }
-    // [/decide]
 }
 
-// [verbs]
 #[async_trait]
 impl Store for FileStore {
     async fn claim(&self, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
@@ -113,9 +111,7 @@ impl Store for FileStore {
         let rule = |found: Option<&Record>, now| transition::release(found, fence, now);
         self.decide_under(Verb::Release, fence, rule).await
     }
-    // [/verbs]
 
-    // [reads]
     async fn get(&self, scope: &Scope, key: &Key) -> Result<Option<Observed>, StoreError> {
         let (directory, path) = (self.directory.clone(), self.path(scope, key));
         let found = file::blocking(Verb::Get, move || directory.read(&path, Verb::Get)).await?;
@@ -143,9 +139,7 @@ impl Store for FileStore {
         let next = end.map(LapsedPosition::to_cursor);
         Ok(Page { records: lapsed.into_values().take(limit).collect(), next })
     }
-    // [/reads]
 
-    // [sweep]
     async fn sweep(&self, limit: u32) -> Result<Swept, StoreError> {
         let directory = self.directory.clone();
         let all = file::blocking(Verb::Sweep, move || directory.all(Verb::Sweep)).await?;
@@ -165,9 +159,16 @@ impl Store for FileStore {
                 let change = if goes { Change::Delete } else { Change::None };
                 Decision { change, outcome: Ok(u32::from(goes)) }
             });
-            swept.deleted += gone.await?;
+            match gone.await {
+                Ok(deleted) => swept.deleted += deleted,
+                Err(error) if swept.deleted == 0 => return Err(error),
+                // An error would say that nothing was deleted. The next sweep meets it again.
+                Err(_) => {
+                    swept.more = true;
+                    break;
+                }
+            }
         }
         Ok(swept)
     }
-    // [/sweep]
 }

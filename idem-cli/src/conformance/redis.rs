@@ -7,9 +7,11 @@ use std::time::Duration;
 use idem_core::admin::{Admin, Filter};
 use idem_core::async_trait;
 use idem_core::store::{MAX_PAGE, Store};
-use idem_redis::RedisStore;
+use idem_redis::redis::aio::MultiplexedConnection;
 use idem_redis::redis::cluster::ClusterClient;
-use idem_redis::redis::{Client, Cmd, cmd};
+use idem_redis::redis::cluster_async::ClusterConnection;
+use idem_redis::redis::{Client, cmd};
+use idem_redis::{PARTITIONS, RedisStore};
 use idem_testkit::capability::{Capabilities, Capability};
 use idem_testkit::conformance::Conformance;
 use idem_testkit::fixture::{Connected, Fixture, SetupError};
@@ -31,11 +33,8 @@ pub(crate) async fn suite(url: String) -> Result<Suite, Failure> {
     };
     let conformance = Conformance::new("redis", capabilities(), fresh);
     let clean_up = async move {
-        for number in 0..count.load(Ordering::Relaxed) {
-            let emptied = empty(&url, &format!("{run}-{number}")).await;
-            emptied.map_err(|error| Failure::new(Exit::Setup, error))?;
-        }
-        Ok(())
+        let emptied = empty_all(&url, &run, count.load(Ordering::Relaxed)).await;
+        emptied.map_err(|error| Failure::new(Exit::Setup, error))
     };
     Ok(Suite { conformance, clean_up: Box::pin(clean_up) })
 }
@@ -65,9 +64,22 @@ async fn open(url: &str, namespace: &str) -> Result<RedisStore, SetupError> {
     Ok(builder.connect(url).await?)
 }
 
-/// Removes every record of a namespace, with them their indexes, and the note of its layout.
-async fn empty(url: &str, namespace: &str) -> Result<(), SetupError> {
-    let store = open(url, namespace).await?;
+/// Empties the namespaces of a run, by what the store itself offers, and deletes the two sorts of
+/// keys that outlive their records: the note of the layout and the count of lives.
+async fn empty_all(url: &str, run: &str, count: u64) -> Result<(), SetupError> {
+    let mut plain = Plain::connect(url).await?;
+    for number in 0..count {
+        let namespace = format!("{run}-{number}");
+        remove_records(&open(url, &namespace).await?).await?;
+        plain.delete(&format!("{{{namespace}}}layout")).await?;
+        for partition in 0..PARTITIONS {
+            plain.delete(&format!("{{{namespace}.{partition:02}}}n")).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn remove_records(store: &RedisStore) -> Result<(), SetupError> {
     while store.sweep(MAX_PAGE).await?.more {}
     loop {
         let page = store.list(&Filter::all(), None, MAX_PAGE).await?;
@@ -75,23 +87,37 @@ async fn empty(url: &str, namespace: &str) -> Result<(), SetupError> {
             store.remove(&seen.record.fence()).await?;
         }
         if page.next.is_none() {
-            break;
+            return Ok(());
         }
     }
-    let mut command = cmd("DEL");
-    ask(url, command.arg(format!("{{{namespace}}}layout"))).await
 }
 
-async fn ask(url: &str, command: &Cmd) -> Result<(), SetupError> {
-    let Some(nodes) = url.strip_prefix("redis-cluster://") else {
-        let mut connection = Client::open(url)?.get_multiplexed_async_connection().await?;
-        return Ok(command.query_async(&mut connection).await?);
-    };
-    let (login, hosts) = nodes.rsplit_once('@').map_or(("", nodes), |(user, at)| (user, at));
-    let at = if login.is_empty() { "" } else { "@" };
-    let hosts = hosts.trim_end_matches('/').split(',');
-    let client = ClusterClient::new(hosts.map(|host| format!("redis://{login}{at}{host}")))?;
-    Ok(command.query_async(&mut client.get_async_connection().await?).await?)
+/// A connection that knows nothing of the store.
+enum Plain {
+    Server(MultiplexedConnection),
+    Cluster(Box<ClusterConnection>),
+}
+
+impl Plain {
+    async fn connect(url: &str) -> Result<Self, SetupError> {
+        let Some(rest) = url.strip_prefix("redis-cluster://") else {
+            return Ok(Self::Server(Client::open(url)?.get_multiplexed_async_connection().await?));
+        };
+        let (login, hosts) = rest.split_at(rest.rfind('@').map_or(0, |at| at + 1));
+        let hosts = hosts.trim_end_matches('/').split(',');
+        let nodes = hosts.map(|host| format!("redis://{login}{host}"));
+        let client = ClusterClient::new(nodes)?;
+        Ok(Self::Cluster(Box::new(client.get_async_connection().await?)))
+    }
+
+    async fn delete(&mut self, name: &str) -> Result<(), SetupError> {
+        let mut command = cmd("DEL");
+        command.arg(name);
+        Ok(match self {
+            Self::Server(connection) => command.query_async(connection).await?,
+            Self::Cluster(connection) => command.query_async(&mut **connection).await?,
+        })
+    }
 }
 
 struct Fresh {
