@@ -1,0 +1,166 @@
+//! How HTTP calls are retried.
+
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, Method, Uri};
+
+use super::Seen;
+use crate::attempt::Attempt;
+use crate::class::{Attempted, Class};
+use crate::classify::{Answer, Fault, HttpRules, Traits};
+use crate::destination::Destination;
+use crate::key::{IdempotencyKey, KEY_HEADER};
+use crate::outcome::Outcome;
+use crate::policy::Policy;
+use crate::retry::{CallOptions, Retry};
+
+/// How HTTP calls are retried: the settings that all adapters share.
+///
+/// A call is keyed when its request carries the key header, as the caller set it or as
+/// [`makes_keys`](Self::makes_keys) does. A [`Traits`] among the extensions of a request says
+/// otherwise for that request.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct HttpRetry {
+    retry: Retry,
+    rules: HttpRules,
+    key_header: HeaderName,
+    makes_keys: bool,
+    key_lifetime: Option<Duration>,
+    announces: bool,
+    destination: Option<Destination>,
+}
+
+/// What is decided before the first attempt.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    settings: HttpRetry,
+    destination: Destination,
+    traits: Traits,
+    options: CallOptions,
+}
+
+impl HttpRetry {
+    /// With a policy, the names of `idem-http`, and one destination for each host and port.
+    pub fn new(policy: Policy) -> Self {
+        Self::with(Retry::new(policy))
+    }
+
+    /// With a clock and randomness of the caller's.
+    pub fn with(retry: Retry) -> Self {
+        Self {
+            retry,
+            rules: HttpRules::new(),
+            key_header: KEY_HEADER,
+            makes_keys: false,
+            key_lifetime: None,
+            announces: true,
+            destination: None,
+        }
+    }
+
+    /// How answers and failures are read.
+    pub fn rules(mut self, rules: HttpRules) -> Self {
+        self.rules = rules;
+        self
+    }
+
+    /// The request header that carries the key.
+    pub fn key_header(mut self, name: HeaderName) -> Self {
+        self.key_header = name;
+        self
+    }
+
+    /// Gives every POST and PATCH without a key a random one, the same on each attempt.
+    ///
+    /// Only for servers that honour keys: a server that ignores the header has the effect again on
+    /// each retry. And only where the process itself is the one that would try again; a key that
+    /// must outlive it is made where the call is decided on ([`IdempotencyKey::from_intent`]).
+    pub fn makes_keys(mut self, makes: bool) -> Self {
+        self.makes_keys = makes;
+        self
+    }
+
+    /// For how long the server keeps a key, as its contract says.
+    pub fn key_lifetime(mut self, lifetime: Duration) -> Self {
+        self.key_lifetime = Some(lifetime);
+        self
+    }
+
+    /// Whether attempts carry the [attempt header](crate::ATTEMPT_HEADER). They do unless this
+    /// says no, as for a server whose signature covers all headers.
+    pub fn announces(mut self, announces: bool) -> Self {
+        self.announces = announces;
+        self
+    }
+
+    /// One destination for all calls, instead of one for each host and port.
+    pub fn destination(mut self, destination: Destination) -> Self {
+        self.destination = Some(destination);
+        self
+    }
+
+    /// Sets the key where one is to be made, and decides what holds for the whole call.
+    pub(crate) fn prepare(
+        &self,
+        method: &Method,
+        to: &Authority<'_>,
+        headers: &mut HeaderMap,
+        traits: Option<Traits>,
+        one_shot: bool,
+    ) -> Prepared {
+        if self.makes_keys && (method == Method::POST || method == Method::PATCH) {
+            IdempotencyKey::random().set_unless_present(headers, &self.key_header);
+        }
+        let is_keyed = headers.contains_key(&self.key_header);
+        let mut options = CallOptions::default().one_shot(one_shot);
+        if let Some(lifetime) = self.key_lifetime.filter(|_| is_keyed) {
+            options = options.key_lifetime(lifetime);
+        }
+        let destination = self.destination.clone();
+        Prepared {
+            settings: self.clone(),
+            destination: destination.unwrap_or_else(|| Destination::named(&to.name())),
+            traits: traits.unwrap_or_else(|| Traits::of(method, is_keyed)),
+            options,
+        }
+    }
+}
+
+impl Prepared {
+    /// Marks the headers of one attempt.
+    pub(crate) fn announce(&self, attempt: Attempt, headers: &mut HeaderMap) {
+        if self.settings.announces {
+            attempt.announce(headers);
+        }
+    }
+
+    /// How answers are read.
+    pub(crate) fn rules(&self) -> &HttpRules {
+        &self.settings.rules
+    }
+
+    /// Makes the attempts. `judge` may read an answer otherwise than the rules do.
+    pub(crate) async fn run<R: AsRef<HeaderMap>, E, F, Fut>(
+        &self,
+        fault_of: impl Fn(&E) -> Fault,
+        judge: impl Fn(&Seen<R>) -> Option<Class>,
+        op: F,
+    ) -> Outcome<Seen<R>, E>
+    where
+        F: FnMut(Attempt) -> Fut,
+        Fut: Future<Output = Result<Seen<R>, E>>,
+    {
+        let Self { settings: HttpRetry { retry, rules, .. }, traits, .. } = self;
+        let classify = |attempted: Attempted<'_, Seen<R>, E>| match attempted {
+            Attempted::Answer(seen) => judge(seen).unwrap_or_else(|| {
+                let headers = seen.response.as_ref();
+                let answer = Answer::new(seen.status, headers, retry.time_of_day());
+                rules.answer(*traits, &answer.problem_type(seen.problem_type.as_deref()))
+            }),
+            Attempted::Error(error) => rules.fault(*traits, fault_of(error)),
+            Attempted::TimedOut => rules.fault(*traits, Fault::Lost),
+        };
+        retry.call_with(&self.destination, self.options, classify, op).await
+    }
+}
