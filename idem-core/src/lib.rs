@@ -23,6 +23,7 @@ pub mod outbox;
 pub mod preflight;
 pub mod progress;
 pub mod record;
+pub mod relay;
 pub mod reply;
 pub mod seal;
 pub mod store;

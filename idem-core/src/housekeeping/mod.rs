@@ -28,7 +28,7 @@ pub(crate) fn spread(span: Duration) -> Duration {
 }
 
 /// A random span from zero to `span`, both included.
-fn random_up_to(span: Duration) -> Duration {
+pub(crate) fn random_up_to(span: Duration) -> Duration {
     let longest = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
     let random = getrandom::u64().unwrap_or(longest);
     Duration::from_micros(random.checked_rem(longest.saturating_add(1)).unwrap_or(random))

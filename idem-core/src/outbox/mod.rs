@@ -2,8 +2,8 @@
 //! committed (R21).
 //!
 //! A handler pushes an [`OutboxMessage`] into its own transaction. A
-//! relay leases what waits through the [`Outbox`] trait and hands it to a
-//! sink. Delivery is *at least once*: a relay that is killed between
+//! [`Relay`](crate::relay::Relay) leases what waits through the [`Outbox`] trait and hands it to a
+//! [`Sink`](crate::relay::Sink). Delivery is *at least once*: a relay that is killed between
 //! sending a message and noting it sends it again, with the same [`MessageId`], so a consumer
 //! that remembers ids sees each message once.
 //!

@@ -1,0 +1,123 @@
+//! Delivers the messages of one ordering key, one after another.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::{Instant, timeout};
+use tracing::Instrument;
+
+use crate::housekeeping::{Stop, random_up_to};
+use crate::outbox::{Leased, SettleAs, Settlement};
+use crate::relay::hand::HeldUntil;
+use crate::relay::settings::Settings;
+use crate::relay::sink::Retry;
+use crate::relay::{Sink, SinkError};
+use crate::telemetry::{self, Delivery};
+
+/// The longest wait that the other side is granted.
+const LONGEST_ASKED: Duration = Duration::from_secs(60 * 60);
+
+/// What the deliveries of a pass share.
+pub(super) struct Deliveries {
+    pub(super) sink: Arc<dyn Sink>,
+    pub(super) settings: Settings,
+    pub(super) permits: Semaphore,
+    pub(super) stop: Stop,
+}
+
+impl Deliveries {
+    /// Delivers `messages` in their order and tells what became of each. Behind one that was not
+    /// delivered, and once the lease is over or the relay is to stop, the rest is given back.
+    pub(super) async fn group(
+        self: Arc<Self>,
+        messages: Vec<Leased>,
+        held: Arc<HeldUntil>,
+        tell: mpsc::Sender<Settlement>,
+    ) {
+        let mut goes_on = true;
+        for leased in messages {
+            let settlement = if goes_on { self.one(&leased, &held).await } else { None };
+            goes_on = match settlement.as_ref().map(|settlement| &settlement.outcome) {
+                Some(SettleAs::Sent) => true,
+                Some(SettleAs::Dead { .. }) => self.settings.past_dead,
+                _ => false,
+            };
+            let settlement = settlement.unwrap_or_else(|| Settlement::given_back(leased.lease));
+            // The channel has room for every message that is held. It is closed when the relay
+            // was dropped, and this task with it.
+            if tell.send(settlement).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// `None` when it was not tried.
+    async fn one(&self, leased: &Leased, held: &HeldUntil) -> Option<Settlement> {
+        let _permit = self.permits.acquire().await.ok()?;
+        if self.stop.is_requested() || !held.holds() {
+            return None;
+        }
+        if leased.lapses >= self.settings.max_attempts {
+            let reason = "its relay ended without a word each time it had this message";
+            telemetry::delivered(Delivery::DeadLetter, Duration::ZERO);
+            return Some(Settlement::dead(leased.lease, reason));
+        }
+        let attempt = leased.failures.saturating_add(1);
+        let message = &leased.message;
+        let span = telemetry::delivery_span(&message.id(), message.topic(), attempt);
+        let delivery = async {
+            let started = Instant::now();
+            let settlement = self.settlement(leased, attempt, self.attempt(leased, attempt).await);
+            telemetry::delivered(delivery_of(&settlement.outcome), started.elapsed());
+            settlement
+        };
+        Some(delivery.instrument(span).await)
+    }
+
+    async fn attempt(&self, leased: &Leased, attempt: u32) -> Result<(), SinkError> {
+        let delivery = AssertUnwindSafe(self.sink.deliver(&leased.message, attempt));
+        match timeout(self.settings.delivery_limit, delivery.catch_unwind()).await {
+            Ok(Ok(delivered)) => delivered,
+            Ok(Err(_panic)) => Err(SinkError::retryable("the sink panicked")),
+            Err(_elapsed) => Err(SinkError::retryable("the delivery took too long")),
+        }
+    }
+
+    fn settlement(
+        &self,
+        leased: &Leased,
+        attempt: u32,
+        delivered: Result<(), SinkError>,
+    ) -> Settlement {
+        let Err(error) = delivered else { return Settlement::sent(leased.lease) };
+        match error.retry() {
+            Retry::After(asked) if attempt < self.settings.max_attempts => {
+                let wait = self.wait(leased.failures, asked);
+                tracing::debug!(reason = error.reason(), ?wait, "a delivery failed");
+                Settlement::failed(leased.lease, wait, error.reason())
+            }
+            _ => {
+                tracing::warn!(reason = error.reason(), "a message goes to the dead letters");
+                Settlement::dead(leased.lease, error.reason())
+            }
+        }
+    }
+
+    /// A random time up to the bound that doubles with each failure, and no shorter than asked.
+    fn wait(&self, failures: u32, asked: Option<Duration>) -> Duration {
+        let Settings { first_wait, longest_wait, .. } = self.settings;
+        let bound = first_wait.saturating_mul(1 << failures.min(30)).min(longest_wait);
+        random_up_to(bound).max(asked.unwrap_or_default().min(LONGEST_ASKED))
+    }
+}
+
+fn delivery_of(outcome: &SettleAs) -> Delivery {
+    match outcome {
+        SettleAs::Sent => Delivery::Sent,
+        SettleAs::Dead { .. } => Delivery::DeadLetter,
+        SettleAs::Failed { .. } | SettleAs::GivenBack => Delivery::Failed,
+    }
+}

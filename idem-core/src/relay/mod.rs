@@ -1,0 +1,201 @@
+//! The relay: takes messages out of an [outbox](crate::outbox) and hands them to a [`Sink`] (R21).
+//!
+//! Delivery is at least once and in order within each ordering key. Any number of relays may run,
+//! in any number of processes: each message is leased to one of them at a time, and a relay that
+//! is killed loses nothing, since its leases run out.
+//!
+//! A delivery that fails is tried again after a random wait that grows; after the last try, or
+//! when the sink says that no try will ever succeed, the message goes to the dead letters, where
+//! a person sees it. Until then, and by default after that too, the later messages of its own
+//! ordering key wait behind it. All others flow.
+//!
+//! A message that ends its relay's whole process (it makes the sink use up all memory, say) tells
+//! nobody that it failed. Messages whose leases ran out three times are delivered one at a time,
+//! with nothing else in hand, so that such a message brings no other one down with it; after as
+//! many as there are attempts it goes to the dead letters.
+
+mod deliver;
+mod hand;
+mod round;
+mod settings;
+mod sink;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::time::{Instant, sleep};
+
+use crate::error::StoreError;
+use crate::housekeeping::{Chore, ChoreError, Pass, Stop, spread};
+use crate::outbox::Outbox;
+use crate::telemetry;
+use round::Round;
+use settings::Settings;
+pub use sink::{Sink, SinkError};
+
+/// Delivers the messages of an outbox.
+///
+/// ```
+/// use std::sync::Arc;
+/// use idem_core::async_trait;
+/// use idem_core::outbox::{MemoryOutbox, OutboxMessage};
+/// use idem_core::relay::{Relay, Sink, SinkError};
+///
+/// struct Print;
+///
+/// #[async_trait]
+/// impl Sink for Print {
+///     async fn deliver(&self, message: &OutboxMessage, _attempt: u32) -> Result<(), SinkError> {
+///         println!("{} {}", message.id(), message.topic());
+///         Ok(())
+///     }
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let outbox = MemoryOutbox::new();
+/// outbox.push(OutboxMessage::new("order.created", "{}")?)?;
+///
+/// let relay = Relay::new(Arc::new(outbox), Print);
+/// assert_eq!(relay.once().await?.sent, 1);
+/// # Ok::<_, Box<dyn std::error::Error>>(()) }).unwrap();
+/// ```
+///
+/// As a [`Chore`] it runs in a [`Runtime`](crate::housekeeping::Runtime); by itself with
+/// [`run`](Self::run).
+pub struct Relay {
+    outbox: Arc<dyn Outbox>,
+    sink: Arc<dyn Sink>,
+    settings: Settings,
+    next: Mutex<Next>,
+}
+
+/// When what is not done in every pass is done next.
+#[derive(Default)]
+struct Next {
+    deletes_at: Option<Instant>,
+    counts_at: Option<Instant>,
+}
+
+/// What a pass did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Relayed {
+    /// Delivered.
+    pub sent: u64,
+    /// Not delivered, and waiting for another try.
+    pub failed: u64,
+    /// Given up.
+    pub dead: u64,
+    /// Given back untried: they stood behind one that failed, or the relay was stopped.
+    pub given_back: u64,
+    /// Taken over by another relay, since this one's lease had run out: most were delivered
+    /// twice.
+    pub lost: u64,
+    /// Sent messages that were deleted.
+    pub deleted: u64,
+}
+
+/// How often what waits is counted for the gauges, and how often sent messages are deleted.
+const COUNT_EVERY: Duration = Duration::from_secs(15);
+const DELETE_EVERY: Duration = Duration::from_secs(60);
+/// How many batches of sent messages go in one pass.
+const BATCHES_IN_A_PASS: u32 = 20;
+
+impl Relay {
+    /// Passes for ever, until `stop` is requested: then nothing new is taken up, deliveries that
+    /// run are finished, and what was not begun is given back at once. A pass that fails is logged,
+    /// and the next one tries again.
+    ///
+    /// # Cancel safety
+    /// Dropped, it stops in the middle of deliveries. What it held comes free when the leases run
+    /// out, and is delivered then, again where it had been.
+    pub async fn run(&self, stop: &Stop) {
+        loop {
+            match self.pass_until(stop).await {
+                Ok(done) => tracing::debug!(?done, "relayed"),
+                Err(error) => tracing::warn!(error = %error, "relaying failed"),
+            }
+            tokio::select! {
+                biased;
+                () = stop.requested() => return,
+                () = sleep(spread(self.settings.interval)) => {}
+            }
+        }
+    }
+
+    /// Delivers until nothing is due.
+    ///
+    /// # Errors
+    /// The outbox's, when it does not answer for longer than a lease.
+    ///
+    /// # Cancel safety
+    /// As [`run`](Self::run).
+    pub async fn once(&self) -> Result<Relayed, StoreError> {
+        self.pass_until(&Stop::new()).await
+    }
+
+    async fn pass_until(&self, stop: &Stop) -> Result<Relayed, StoreError> {
+        let round = Round::new(&self.outbox, &self.sink, &self.settings, stop);
+        let mut done = round.run().await?;
+        let due = |at: &mut Option<Instant>, every| {
+            let due = at.is_none_or(|at| at <= Instant::now());
+            if due {
+                *at = Some(Instant::now() + spread(every));
+            }
+            due
+        };
+        let (counts, deletes) = {
+            let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+            (due(&mut next.counts_at, COUNT_EVERY), due(&mut next.deletes_at, DELETE_EVERY))
+        };
+        if deletes {
+            done.deleted = self.delete_sent(stop).await?;
+        }
+        if counts {
+            let backlog = self.outbox.backlog().await?;
+            telemetry::outbox_backlog(backlog.waiting, backlog.oldest_waiting, backlog.dead);
+        }
+        Ok(done)
+    }
+
+    async fn delete_sent(&self, stop: &Stop) -> Result<u64, StoreError> {
+        let mut deleted = 0;
+        let Some(retention) = self.settings.sent_retention else { return Ok(0) };
+        for _ in 0..BATCHES_IN_A_PASS {
+            let swept = self.outbox.delete_sent(retention, self.settings.delete_batch).await?;
+            deleted += u64::from(swept.deleted);
+            if !swept.more || stop.is_requested() {
+                break;
+            }
+            sleep(spread(Duration::from_millis(50))).await;
+        }
+        Ok(deleted)
+    }
+}
+
+#[async_trait]
+impl Chore for Relay {
+    fn name(&self) -> &'static str {
+        "relay"
+    }
+
+    fn interval(&self) -> Duration {
+        self.settings.interval
+    }
+
+    async fn pass(&self, stop: &Stop) -> Result<Pass, ChoreError> {
+        let done = self.pass_until(stop).await?;
+        let work = done.sent + done.failed + done.dead;
+        Ok(Pass::of(work).counting("failed", done.failed).counting("dead", done.dead))
+    }
+}
+
+impl fmt::Debug for Relay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Relay").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,237 @@
+//! One pass: leases, delivers, renews and settles until nothing is due.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+use crate::error::StoreError;
+use crate::housekeeping::{Stop, spread};
+use crate::outbox::{LeaseMessages, Leased, Outbox, SettleAs, Settlement};
+use crate::relay::deliver::Deliveries;
+use crate::relay::hand::{Group, Hand};
+use crate::relay::settings::Settings;
+use crate::relay::{Relayed, Sink};
+
+/// How long to wait before a settlement that failed is sent again.
+const SETTLE_AGAIN: Duration = Duration::from_millis(100);
+
+pub(super) struct Round<'r> {
+    outbox: &'r Arc<dyn Outbox>,
+    settings: &'r Settings,
+    stop: &'r Stop,
+    deliveries: Arc<Deliveries>,
+    hand: Hand,
+    /// Aborted when this is dropped.
+    running: JoinSet<()>,
+    tell: mpsc::Sender<Settlement>,
+    told: mpsc::Receiver<Settlement>,
+    /// In the order in which they were told, which within a key is that of the messages.
+    unsettled: Vec<Settlement>,
+    done: Relayed,
+    /// Nothing is leased before.
+    leases_at: Instant,
+    /// The last lease got nothing.
+    is_dry: bool,
+    renews_at: Instant,
+    settles_at: Instant,
+    /// Until when settling is tried.
+    gives_up_at: Instant,
+}
+
+impl<'r> Round<'r> {
+    pub(super) fn new(
+        outbox: &'r Arc<dyn Outbox>,
+        sink: &Arc<dyn Sink>,
+        settings: &'r Settings,
+        stop: &'r Stop,
+    ) -> Self {
+        let deliveries = Deliveries {
+            sink: Arc::clone(sink),
+            settings: settings.clone(),
+            permits: Semaphore::new(settings.concurrency),
+            stop: stop.clone(),
+        };
+        let (tell, told) = mpsc::channel(settings.batch as usize);
+        let now = Instant::now();
+        Self {
+            outbox,
+            settings,
+            stop,
+            deliveries: Arc::new(deliveries),
+            hand: Hand::default(),
+            running: JoinSet::new(),
+            tell,
+            told,
+            unsettled: Vec::new(),
+            done: Relayed::default(),
+            leases_at: now,
+            is_dry: false,
+            renews_at: now + settings.lease / 3,
+            settles_at: now,
+            gives_up_at: now + settings.lease,
+        }
+    }
+
+    pub(super) async fn run(mut self) -> Result<Relayed, StoreError> {
+        loop {
+            while self.running.try_join_next().is_some() {}
+            self.settle().await?;
+            if self.stop.is_requested() {
+                let suspects = self.hand.drop_suspects();
+                self.give_back(suspects);
+            }
+            if self.may_lease() && self.leases_at <= Instant::now() {
+                self.lease().await?;
+            }
+            self.begin_suspect();
+            let nothing_comes = self.is_dry || self.stop.is_requested();
+            if nothing_comes && self.hand.is_empty() && self.unsettled.is_empty() {
+                return Ok(self.done);
+            }
+            self.wait().await?;
+        }
+    }
+
+    fn may_lease(&self) -> bool {
+        let room = self.hand.len() <= self.settings.batch as usize / 2;
+        room && !self.stop.is_requested() && !self.hand.has_suspects()
+    }
+
+    async fn wait(&mut self) -> Result<(), StoreError> {
+        let (may_lease, stopping) = (self.may_lease(), self.stop.is_requested());
+        tokio::select! {
+            Some(settlement) = self.told.recv() => {
+                self.unsettled.push(settlement);
+                while let Ok(settlement) = self.told.try_recv() {
+                    self.unsettled.push(settlement);
+                }
+            }
+            () = sleep_until(self.renews_at) => self.renew().await?,
+            () = sleep_until(self.leases_at), if may_lease => {}
+            () = sleep_until(self.settles_at), if !self.unsettled.is_empty() => {}
+            () = self.stop.requested(), if !stopping => {}
+        }
+        Ok(())
+    }
+
+    async fn lease(&mut self) -> Result<(), StoreError> {
+        let room = self.settings.batch - u32::try_from(self.hand.len()).unwrap_or(u32::MAX);
+        let call = LeaseMessages::new(self.settings.lease, room.max(1));
+        let asked_at = Instant::now();
+        let leased = self.outbox.lease(&call.past_dead(self.settings.past_dead)).await;
+        let batch = match leased {
+            Ok(batch) => batch,
+            // What is in hand is delivered and settled first.
+            Err(error) if error.kind().is_transient() && !self.hand.is_empty() => {
+                tracing::warn!(error = %error, "messages could not be leased");
+                self.leases_at = Instant::now() + spread(self.settings.interval);
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        self.is_dry = batch.messages.is_empty();
+        if self.is_dry {
+            self.leases_at = Instant::now() + spread(self.settings.interval);
+        }
+        if self.hand.is_empty() {
+            self.renews_at = asked_at + self.settings.lease / 3;
+        }
+        for group in self.hand.take(batch, asked_at) {
+            self.begin(group);
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, Group { messages, held }: Group) {
+        let deliveries = Arc::clone(&self.deliveries);
+        self.running.spawn(deliveries.group(messages, held, self.tell.clone()));
+    }
+
+    /// Only once everything else is settled, and one at a time.
+    fn begin_suspect(&mut self) {
+        let busy = !self.running.is_empty() || !self.unsettled.is_empty();
+        if busy || self.stop.is_requested() {
+            return;
+        }
+        if let Some((alone, behind)) = self.hand.next_suspect() {
+            if behind.is_empty() {
+                self.begin(alone);
+            } else {
+                // What stood behind it goes back first, before it can be lost together with it.
+                self.give_back(behind);
+                self.hand.put_suspect(alone);
+            }
+        }
+    }
+
+    fn give_back(&mut self, messages: Vec<Leased>) {
+        let back = messages.iter().map(|leased| Settlement::given_back(leased.lease));
+        self.unsettled.extend(back);
+    }
+
+    async fn renew(&mut self) -> Result<(), StoreError> {
+        self.renews_at = Instant::now() + self.settings.lease / 3;
+        if self.hand.is_empty() {
+            return Ok(());
+        }
+        let asked_at = Instant::now();
+        match self.outbox.renew(&self.hand.leases(), self.settings.lease).await {
+            Ok(lost) => {
+                self.hand.lost(&lost.ids);
+                self.hand.renewed(asked_at, self.settings.lease);
+                Ok(())
+            }
+            // No delivery begins once the leases are over.
+            Err(error) if error.kind().is_transient() => {
+                tracing::warn!(error = %error, "leases could not be renewed");
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Settles what was told so far. What cannot be settled for the length of a lease is left to
+    /// whoever takes the messages over.
+    async fn settle(&mut self) -> Result<(), StoreError> {
+        if self.unsettled.is_empty() || self.settles_at > Instant::now() {
+            return Ok(());
+        }
+        let count = self.unsettled.len().min(crate::store::MAX_PAGE as usize);
+        match self.outbox.settle(&self.unsettled[..count]).await {
+            Ok(lost) => {
+                for settlement in self.unsettled.drain(..count) {
+                    let id = settlement.lease.id;
+                    self.hand.settled(id);
+                    if lost.ids.contains(&id) {
+                        self.done.lost += 1;
+                        tracing::warn!(idem.message_id = %id, "another relay took a message over");
+                    } else {
+                        self.done.count(&settlement.outcome);
+                    }
+                }
+                self.gives_up_at = Instant::now() + self.settings.lease;
+                Ok(())
+            }
+            Err(error) if error.kind().is_transient() && Instant::now() < self.gives_up_at => {
+                tracing::warn!(error = %error, "messages could not be settled");
+                self.settles_at = Instant::now() + spread(SETTLE_AGAIN);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Relayed {
+    fn count(&mut self, outcome: &SettleAs) {
+        match outcome {
+            SettleAs::Sent => self.sent += 1,
+            SettleAs::Failed { .. } => self.failed += 1,
+            SettleAs::Dead { .. } => self.dead += 1,
+            SettleAs::GivenBack => self.given_back += 1,
+        }
+    }
+}
