@@ -1,15 +1,37 @@
-//! Messages that are sent once their transaction has committed (R21).
+//! Messages that are sent once their transaction has committed (R21), and what a relay does with
+//! them.
+
+mod relaying;
+mod rows;
+mod statements;
+mod work;
+
+use std::sync::Arc;
 
 use idem_core::error::{ErrorKind, StoreError, Verb};
-use idem_core::outbox::OutboxMessage;
+use idem_core::outbox::{Outbox, OutboxMessage};
 
 use crate::arguments::Arguments;
 use crate::failure::Fault;
 use crate::row;
-use crate::store::Shared;
+use crate::store::{PostgresStore, Shared};
 use crate::tx::PostgresTransaction;
+use relaying::PostgresOutbox;
 
-/// Writes a message; a relay sees it once the transaction, and every earlier one, is over.
+impl PostgresStore {
+    /// The outbox, for a relay and for operators. Messages get in by
+    /// [`push_in`](idem_core::transactional::TransactionalStore::push_in).
+    ///
+    /// A push locks its ordering key until its transaction is over, so that messages of one key
+    /// stand in the order of the commits; a push under the same key waits meanwhile, no longer
+    /// than [`lock_wait`](crate::PostgresStoreBuilder::lock_wait). So push last, and under few
+    /// keys.
+    pub fn outbox(&self) -> Arc<dyn Outbox> {
+        Arc::new(PostgresOutbox::new(self.shared.clone()))
+    }
+}
+
+/// Writes a message, once no other open transaction has pushed under its ordering key.
 pub(crate) async fn push(
     shared: &Shared,
     transaction: &mut PostgresTransaction,

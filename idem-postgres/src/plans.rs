@@ -32,7 +32,9 @@ fn every_statement_finds_its_rows_by_an_index() {
 /// The plans that read a whole table.
 async fn look(url: &str, records: u64) -> Vec<String> {
     let mut connection = PgConnection::connect(url).await.unwrap();
-    run(&mut connection, include_str!("../migrations/0001.sql")).await;
+    for migration in crate::schema::MIGRATIONS {
+        run(&mut connection, migration).await;
+    }
     fill(&mut connection, records).await;
     let tables = Tables::new("public", "idem").unwrap();
     let mut bad = Vec::new();
@@ -81,8 +83,9 @@ async fn fill(connection: &mut PgConnection, records: u64) {
          FROM generate_series(1, 1000) i"
     );
     let outbox = "INSERT INTO idem_outbox (id, topic, headers, payload, created_at, state, \
-         next_attempt_at) SELECT uuid_send(gen_random_uuid()), 't', '[]', 'x', 1, \
-         CASE WHEN i % 100 = 0 THEN 0 ELSE 1 END, 1 FROM generate_series(1, 100000) i";
+         next_attempt_at, sent_at) SELECT uuid_send(gen_random_uuid()), 't', '[]', 'x', 1, \
+         CASE WHEN i % 100 = 0 THEN 0 ELSE 1 END, 1, CASE WHEN i % 100 = 0 THEN NULL ELSE 1 END \
+         FROM generate_series(1, 100000) i";
     for statement in [completed.as_str(), &open, outbox] {
         run(connection, statement).await;
     }

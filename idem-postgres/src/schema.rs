@@ -12,11 +12,12 @@ use crate::sql::{Tables, sql};
 use crate::store::Shared;
 
 /// The version of the tables that this build works on.
-pub const SCHEMA_VERSION: i32 = 1;
+pub const SCHEMA_VERSION: i32 = 2;
 
 /// Step n leads from version n to n + 1. A published step never changes. The same files serve
 /// those who migrate by hand.
-const MIGRATIONS: [&str; SCHEMA_VERSION as usize] = [include_str!("../migrations/0001.sql")];
+pub(crate) const MIGRATIONS: [&str; SCHEMA_VERSION as usize] =
+    [include_str!("../migrations/0001.sql"), include_str!("../migrations/0002.sql")];
 
 /// The longest that migrating may take: it waits for others who migrate, and for whoever uses the
 /// tables.

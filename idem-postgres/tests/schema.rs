@@ -67,9 +67,13 @@ async fn a_store_works_in_a_schema_and_under_a_prefix_of_the_users_choice() {
 async fn the_files_for_those_who_migrate_by_hand_give_the_same_schema() {
     for server in [Server::Postgres, Server::Postgres18] {
         let (by_hand, by_store) = (Place::new(server).await, Place::new(server).await);
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0001.sql");
+        let files = [
+            concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0001.sql"),
+            concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0002.sql"),
+        ];
         let psql = Command::new("psql")
-            .args(["-q", "-v", "ON_ERROR_STOP=1", "--single-transaction", "-f", file])
+            .args(["-q", "-v", "ON_ERROR_STOP=1", "--single-transaction"])
+            .args(files.iter().flat_map(|file| ["-f", file]))
             .arg(by_hand.url())
             .output()
             .expect("psql runs");
@@ -93,10 +97,11 @@ async fn tables_of_another_version_are_a_typed_error() {
     };
     assert_eq!(connect(false).await, ErrorKind::WrongSchema, "there are none");
     place.open().await;
-    run(&mut place.plain().await, "UPDATE idem_schema SET version = 99").await;
+    run(&mut place.plain().await, "INSERT INTO idem_schema VALUES (99, 0)").await;
     assert_eq!(connect(false).await, ErrorKind::WrongSchema, "newer");
     assert_eq!(connect(true).await, ErrorKind::WrongSchema, "newer, and not touched");
-    run(&mut place.plain().await, "UPDATE idem_schema SET version = 0").await;
+    let older = "DELETE FROM idem_schema; INSERT INTO idem_schema VALUES (0, 0)";
+    run(&mut place.plain().await, older).await;
     assert_eq!(connect(false).await, ErrorKind::WrongSchema, "older");
 }
 

@@ -121,13 +121,18 @@ pub(crate) fn forget(records: &str) -> String {
     )
 }
 
-/// `$2` id, `$3` topic, `$4` ordering key, `$5` headers, `$6` payload.
+/// `$2` id, `$3` topic, `$4` ordering key, `$5` headers, `$6` payload. The key is locked before
+/// the message is given its number, and until the transaction is over.
 pub(crate) fn push(outbox: &str) -> String {
+    let table = outbox.replace('"', "");
     format!(
-        "INSERT INTO {outbox} \
+        "WITH locked AS MATERIALIZED (\
+           SELECT CASE WHEN $4::bytea IS NOT NULL THEN pg_advisory_xact_lock(\
+             hashtextextended('idem outbox {table} ' || encode($4, 'hex'), 0))::text END AS done \
+           WHERE $1::text = 'push') \
+         INSERT INTO {outbox} \
          (id, topic, ordering_key, headers, payload, created_at, next_attempt_at) \
-         SELECT $2::bytea, $3::bytea, $4::bytea, $5::bytea, $6::bytea, {CLOCK}, {CLOCK} \
-         WHERE $1::text = 'push' \
+         SELECT $2::bytea, $3::bytea, $4, $5::bytea, $6::bytea, {CLOCK}, {CLOCK} FROM locked \
          RETURNING 'push'::text"
     )
 }

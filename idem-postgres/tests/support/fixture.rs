@@ -50,6 +50,7 @@ fn capabilities(judge: Judge) -> Capabilities {
         .with(Capability::NetworkFaults)
         .with(Capability::Processes)
         .with(Capability::Damage)
+        .with(Capability::Outbox)
         .without(Capability::Restart, "other cases use the same server; tests/crash.rs kills one");
     match judge {
         Judge::Test => offered.with(Capability::SteppedClock),
@@ -75,7 +76,8 @@ async fn connect(url: &str, pooled: bool) -> Result<Connected, SetupError> {
     let builder = PostgresStore::builder().behind_transaction_pooler(pooled);
     // A call that gets no answer is given up while the case still waits for it.
     let store = builder.call_limit(Duration::from_secs(3)).connect(url).await?;
-    Ok(Connected::admin(store.clone()).with_transactions(store, Rows))
+    let outbox = store.outbox();
+    Ok(Connected::admin(store.clone()).with_outbox(outbox).with_transactions(store, Rows))
 }
 
 struct Fresh {

@@ -28,7 +28,7 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-const STEPS: usize = 400;
+const STEPS: usize = 150;
 
 /// The outbox under test, the model, and what was handed out.
 struct Lockstep {
