@@ -8,6 +8,7 @@ use tokio::sync::Semaphore;
 
 use crate::codec::{Codec, LabelError};
 use crate::downstream::{DownstreamKeys, Namespace};
+use crate::engine::carry::Carriers;
 use crate::engine::erased::{Erased, LocalStore};
 use crate::engine::execution::Execution;
 use crate::engine::failure::Failure;
@@ -29,6 +30,7 @@ pub(super) struct Shared {
     pub(super) key_hasher: KeyHasher,
     pub(super) registry: HashMap<OperationName, (Operation, ResumeHandler)>,
     pub(super) gate: Gate,
+    pub(super) carriers: Carriers,
 }
 
 /// Builds an [`Engine`].
@@ -41,6 +43,7 @@ pub struct EngineBuilder {
     key_hasher: Option<KeyHasher>,
     registry: HashMap<OperationName, (Operation, ResumeHandler)>,
     fault: Option<BuildError>,
+    pub(super) carriers: Carriers,
     max_in_flight: usize,
     admission_limit: Duration,
 }
@@ -58,6 +61,7 @@ impl EngineBuilder {
             key_hasher: None,
             registry: HashMap::new(),
             fault: None,
+            carriers: Carriers::default(),
             max_in_flight: DEFAULT_MAX_IN_FLIGHT,
             admission_limit: Duration::from_secs(1),
         }
@@ -159,6 +163,7 @@ impl EngineBuilder {
                 downstream_keys: self.downstream_keys.ok_or(BuildError::NoNamespace)?,
                 key_hasher: self.key_hasher.unwrap_or_else(KeyHasher::random),
                 registry: self.registry,
+                carriers: self.carriers,
                 gate: Gate::new(self.max_in_flight, self.admission_limit),
             }),
         })

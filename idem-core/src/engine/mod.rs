@@ -34,6 +34,7 @@ mod backoff;
 mod builder;
 mod call;
 mod caller;
+mod carry;
 mod claiming;
 mod commit;
 mod erased;
@@ -63,6 +64,7 @@ use tracing::Instrument;
 
 pub use builder::{BuildError, EngineBuilder};
 pub use call::Call;
+pub use carry::CarriedWork;
 pub use execution::Execution;
 pub use failure::{Failure, Misuse};
 pub use local::{Committed, Transaction};
@@ -229,7 +231,7 @@ impl Engine {
             }
             drop(pass);
         };
-        tokio::spawn(work.instrument(span));
+        tokio::spawn(self.shared.carriers.carry(work.instrument(span)));
         // The sender is dropped unused only when the runtime ends.
         receiver.await.unwrap_or(Err(RunError::Unknown))
     }

@@ -49,7 +49,8 @@ pub(super) async fn supervise(execution: &Execution, handler: BoxHandler) -> End
 
 async fn watch_over(execution: &Execution, handler: BoxHandler) -> Ended {
     let limit = execution.operation().transaction_limit();
-    let mut task = tokio::spawn(handler(execution.clone()).in_current_span());
+    let work = handler(execution.clone()).in_current_span();
+    let mut task = tokio::spawn(execution.inner.engine.shared.carriers.carry(work));
     let joined = tokio::select! {
         joined = &mut task => joined,
         () = execution.inner.local.held_too_long(limit) => {
