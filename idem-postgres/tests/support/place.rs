@@ -72,9 +72,9 @@ impl Place {
         let mut connection = self.plain().await;
         let others = "FROM pg_stat_activity WHERE datname = current_database() \
              AND backend_type = 'client backend' AND pid <> pg_backend_pid()";
-        run(&mut connection, &format!("SELECT pg_terminate_backend(pid) {others}")).await;
-        let there = format!("SELECT count(*) {others}");
-        while number(&mut connection, &there).await > 0 {
+        // Ended again and again: a proxy may open another one for a client that is just leaving.
+        let end = format!("SELECT count(pg_terminate_backend(pid)) {others}");
+        while number(&mut connection, &end).await > 0 {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         self.clock.store(START, Ordering::SeqCst);
