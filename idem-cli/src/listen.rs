@@ -19,7 +19,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{sleep, timeout};
 
 /// The most connections that are open at once; more wait in the listen queue.
 const MAX_CONNECTIONS: usize = 1024;
@@ -29,6 +30,12 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long to wait after the operating system refused a connection (no file descriptors left).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// How long connections are still taken once the end was asked for.
+const LAST_CALL: Duration = Duration::from_millis(20);
+
+/// How long the first bytes of a request may take on a connection when the end was asked for.
+const FIRST_BYTES: Duration = Duration::from_millis(100);
 
 /// A bound address that serves a [`Router`].
 #[derive(Debug)]
@@ -96,7 +103,8 @@ impl Server {
     /// Serves until `shutdown` resolves, then lets running requests finish for at most
     /// `drain_limit`. Says whether they all did.
     ///
-    /// Connections that have no request running are closed at once.
+    /// Connections are taken for a moment more, so that a client who has connected is answered; those
+    /// that have no request running are closed then.
     ///
     /// # Cancel safety
     /// Dropping it closes the listener; connections that are open are served on.
@@ -106,12 +114,11 @@ impl Server {
         shutdown: impl Future<Output = ()>,
         drain_limit: Duration,
     ) -> bool {
-        let graceful = GracefulShutdown::new();
-        let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let mut open = Open::new(router);
         let mut shutdown = pin!(shutdown);
         loop {
             let accepted = async {
-                let permit = connections.clone().acquire_owned().await;
+                let permit = open.permit().await;
                 (permit, self.listener.accept().await)
             };
             let (permit, accepted) = tokio::select! {
@@ -119,23 +126,69 @@ impl Server {
                 accepted = accepted => accepted,
             };
             match accepted {
-                Ok((stream, _)) => {
-                    let connection = graceful.watch(connection(stream, router.clone()));
-                    tokio::spawn(async move {
-                        let _permit = permit;
-                        if let Err(error) = connection.await {
-                            tracing::debug!(%error, "a connection ended early");
-                        }
-                    });
-                }
+                Ok((stream, _)) => open.serve(stream, permit),
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    sleep(ACCEPT_PAUSE).await;
                 }
             }
         }
-        drop(self.listener);
-        tokio::time::timeout(drain_limit, graceful.shutdown()).await.is_ok()
+        let drained = async {
+            // Whoever has connected by now may have sent a request.
+            let _ = timeout(LAST_CALL, open.serve_all(&self.listener)).await;
+            drop(self.listener);
+            open.close().await;
+        };
+        timeout(drain_limit, drained).await.is_ok()
+    }
+}
+
+/// The connections that are open.
+struct Open {
+    router: Router,
+    graceful: GracefulShutdown,
+    free: Arc<Semaphore>,
+}
+
+impl Open {
+    fn new(router: Router) -> Self {
+        let free = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        Self { router, graceful: GracefulShutdown::new(), free }
+    }
+
+    async fn permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.free).acquire_owned().await.ok()
+    }
+
+    fn serve(&mut self, stream: TcpStream, permit: Option<OwnedSemaphorePermit>) {
+        let connection = self.graceful.watch(connection(stream, self.router.clone()));
+        tokio::spawn(async move {
+            let _permit = permit;
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection ended early");
+            }
+        });
+    }
+
+    /// Serves every connection that can be had.
+    async fn serve_all(&mut self, listener: &TcpListener) {
+        loop {
+            let permit = self.permit().await;
+            match listener.accept().await {
+                Ok((stream, _)) => self.serve(stream, permit),
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Lets requests that run be answered, and closes what is idle.
+    async fn close(self) {
+        if self.free.available_permits() < MAX_CONNECTIONS {
+            // A connection of which nothing was read is closed at once: what was sent on it is
+            // read first.
+            sleep(FIRST_BYTES).await;
+        }
+        self.graceful.shutdown().await;
     }
 }
 

@@ -70,6 +70,12 @@ pub enum SettingError {
     /// The retention.
     #[error("--retention must be at least {MIN_RETENTION:?}")]
     Retention,
+    /// The retention, compared with the lease.
+    #[error("--retention must not be shorter than --lease")]
+    RetentionBelowLease,
+    /// No body at all.
+    #[error("--max-body must be at least one byte")]
+    NoBody,
     /// The size of a body.
     #[error("--max-body and --max-reply must be at most {} MiB", MAX_BYTES >> 20)]
     Size,
@@ -113,6 +119,10 @@ impl ServerArgs {
             Err(SettingError::Lease)
         } else if self.retention < MIN_RETENTION {
             Err(SettingError::Retention)
+        } else if self.retention < self.lease {
+            Err(SettingError::RetentionBelowLease)
+        } else if self.max_body == 0 {
+            Err(SettingError::NoBody)
         } else if self.max_body.max(self.max_reply) > MAX_BYTES {
             Err(SettingError::Size)
         } else {
@@ -163,6 +173,8 @@ mod tests {
             (["--lease", "99ms"], SettingError::Lease),
             (["--lease", "25h"], SettingError::Lease),
             (["--retention", "0s"], SettingError::Retention),
+            (["--retention", "29s"], SettingError::RetentionBelowLease),
+            (["--max-body", "0"], SettingError::NoBody),
             (["--max-body", "1GiB"], SettingError::Size),
             (["--max-reply", "65MiB"], SettingError::Size),
         ] {

@@ -5,21 +5,22 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::handler::Handler as _;
-use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use http::StatusCode;
 use http::request::Parts;
 use idem_core::engine::Engine;
+use idem_core::housekeeping::Runtime;
 use idem_core::key::Scope;
 use idem_core::operation::Operation;
 use idem_http::IdempotencyLayer;
 use idem_http::handler::{Done, Exec, Fault};
 use idem_http::scope::ScopeError;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::caller::Caller;
 use super::charge;
+use super::health::healthz;
 use super::listing;
 use super::metrics::MetricsPage;
 use super::openapi;
@@ -31,7 +32,14 @@ use crate::network::CardNetwork;
 pub(super) struct Api {
     pub(super) engine: Engine,
     pub(super) network: CardNetwork,
+    pub(super) loops: Arc<Runtime>,
     document: Arc<Value>,
+}
+
+/// What may be seen of the server itself.
+pub(super) struct Seen {
+    pub(super) loops: Arc<Runtime>,
+    pub(super) metrics: MetricsPage,
 }
 
 /// The routes of the API.
@@ -43,7 +51,7 @@ pub(super) fn router(
     network: CardNetwork,
     charge: &Operation,
     max_body_bytes: usize,
-    metrics: MetricsPage,
+    seen: Seen,
 ) -> Result<Router, Box<dyn Error + Send + Sync>> {
     let idempotency = IdempotencyLayer::new(engine.clone())
         .operation(charge)
@@ -54,13 +62,13 @@ pub(super) fn router(
         .route("/v1/charges", post(create.layer(idempotency)).get(listing::list))
         .route("/v1/charges/{id}", get(listing::retrieve))
         .route("/healthz", get(healthz))
-        .route("/metrics", get(async move || metrics.render()))
+        .route("/metrics", get(async move || seen.metrics.render()))
         .route("/openapi.json", get(async |State(api): State<Api>| Json((*api.document).clone())))
         .fallback(async || Problem::new(StatusCode::NOT_FOUND, "not_found", "no such resource"))
         .method_not_allowed_fallback(async || {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "not here")
         });
-    Ok(router.with_state(Api { engine, network, document }))
+    Ok(router.with_state(Api { engine, network, loops: seen.loops, document }))
 }
 
 /// Checks the request, then carries the charge out as a reconciler would. What the check finds
@@ -72,15 +80,4 @@ async fn create(exec: Exec) -> Result<Done, Fault> {
 
 fn scope(request: &Parts) -> Result<Scope, ScopeError> {
     Caller::of(&request.headers).map(|caller| caller.scope()).ok_or_else(ScopeError::missing)
-}
-
-async fn healthz(State(api): State<Api>) -> Result<Response, Problem> {
-    match api.engine.store().lapsed(None, 1).await {
-        Ok(_) => Ok(Json(json!({ "status": "ok" })).into_response()),
-        Err(error) => {
-            tracing::warn!(%error, "the store cannot be read");
-            let message = "the store cannot be read";
-            Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", message))
-        }
-    }
 }

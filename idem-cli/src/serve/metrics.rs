@@ -1,12 +1,10 @@
 //! `GET /metrics`: what happens, in the text format of Prometheus.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
-use idem_core::store::Store;
-use idem_core::telemetry::{self, LapsedMeter};
+use idem_core::telemetry;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tokio::task::JoinSet;
 
@@ -24,8 +22,8 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
-    /// Installs a recorder, and counts the lapsed records of `store` from now on.
-    pub(super) fn start(store: Arc<dyn Store>) -> Self {
+    /// Installs a recorder.
+    pub(super) fn start() -> Self {
         let recorder = PrometheusBuilder::new()
             .set_buckets(telemetry::SECONDS_BUCKETS)
             .expect("there are buckets")
@@ -42,8 +40,6 @@ impl Metrics {
                 kept.run_upkeep();
             }
         });
-        let meter = LapsedMeter::new(store);
-        loops.spawn(async move { meter.run().await });
         Self { handle, _loops: loops }
     }
 

@@ -7,11 +7,12 @@
 //! | `GET /v1/charges/{id}` | one charge of this caller |
 //! | `GET /openapi.json` | all of this, with how each operation bears being sent twice |
 //! | `GET /metrics` | what happens, in the text format of Prometheus; its names are in docs/observability.md |
-//! | `GET /healthz` | 200, or 503 when the store cannot be read |
+//! | `GET /healthz` | 200 with how the loops are, or 503 when the store cannot be read |
 //!
 //! A charge is an external effect (R20): the claim is committed, the card network is called under
 //! a key that is the same on every attempt, its answer is stored as a recovery point, and then
-//! the reply. The operation is registered, so that it can be resumed without its client (R26).
+//! the reply. The operation is registered, and a reconciler resumes what a dead server left behind
+//! (R26).
 
 mod api;
 mod args;
@@ -21,6 +22,7 @@ pub mod currency;
 mod failing_store;
 pub mod failpoint;
 mod form;
+mod health;
 mod listing;
 mod metrics;
 mod new_charge;
@@ -28,12 +30,14 @@ mod openapi;
 mod problem;
 mod reply;
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use idem_core::engine::Engine;
+use idem_core::housekeeping::{Reconciler, Runtime, Sweeper};
 use idem_core::operation::Operation;
 use idem_core::store::Store;
+use idem_core::telemetry::LapsedMeter;
 
 pub use self::args::Args;
 pub use self::caller::Caller;
@@ -54,8 +58,8 @@ use crate::shutdown::Shutdown;
 /// Keeps the downstream keys of this API apart from those of any other.
 const NAMESPACE: &str = "idem-payments";
 
-/// How long running charges may take to finish once the end was asked for.
-const DRAIN_LIMIT: Duration = Duration::from_secs(30);
+/// The shortest interval of a loop.
+const MIN_INTERVAL: Duration = Duration::from_millis(10);
 /// How long a card network of our own may take to finish its calls.
 const NETWORK_STOP_LIMIT: Duration = Duration::from_secs(5);
 
@@ -66,7 +70,7 @@ const NETWORK_STOP_LIMIT: Duration = Duration::from_secs(5);
 /// [`Exit::Unavailable`] when the store cannot be opened, the network not started, or the address
 /// not bound; with [`Exit::Unknown`] when charges were still running at the very end.
 pub fn run(args: Args) -> Result<Exit, Failure> {
-    args.server.check()?;
+    args.check()?;
     let operation = operation(&args)?;
     let runtime = tokio::runtime::Runtime::new().map_err(setup)?;
     runtime.block_on(serve(args, operation))
@@ -84,7 +88,8 @@ async fn serve(args: Args, operation: Operation) -> Result<Exit, Failure> {
         true => store,
         false => Arc::new(FailingStore::new(store, failpoints.clone())),
     };
-    let metrics = Metrics::start(Arc::clone(&store));
+    let metrics = Metrics::start();
+    let lapsed = LapsedMeter::new(Arc::clone(&store));
     let charging = Charging::new(network.clone(), failpoints);
     let engine = Engine::builder(store)
         .namespace(NAMESPACE)
@@ -93,22 +98,33 @@ async fn serve(args: Args, operation: Operation) -> Result<Exit, Failure> {
         .build()
         .map_err(setup)?;
 
+    let loops = Runtime::builder(&engine)
+        .chore(Reconciler::new(engine.clone()).interval(args.reconcile_every))
+        .chore(Sweeper::of(&engine).interval(args.sweep_every))
+        .chore(lapsed)
+        .start();
+    let loops = Arc::new(loops);
+
     let server = Server::bind(args.server.listen).await.map_err(setup)?;
     let max_body_bytes = args.server.max_body_bytes();
-    let router = api::router(engine.clone(), network, &operation, max_body_bytes, metrics.page())
-        .map_err(setup)?;
+    let seen = api::Seen { loops: Arc::clone(&loops), metrics: metrics.page() };
+    let router = api::router(engine, network, &operation, max_body_bytes, seen).map_err(setup)?;
     server.announce().map_err(setup)?;
+    let asked_at = OnceLock::new();
     let asked_to_end = async {
         let cause = shutdown.requested().await;
         tracing::info!(?cause, "draining");
+        loops.wind_down();
+        let _ = asked_at.set(Instant::now());
     };
-    let answered = server.serve(router, asked_to_end, DRAIN_LIMIT).await;
+    let answered = server.serve(router, asked_to_end, args.drain).await;
     // Charges whose clients are gone have no connection, and finish all the same (R12).
-    let running = engine.drain(DRAIN_LIMIT).await;
+    let left = args.drain.saturating_sub(asked_at.get().map_or(Duration::ZERO, Instant::elapsed));
+    let stopped = loops.stop(left).await;
     if let Some(network) = own_network {
         network.stop(NETWORK_STOP_LIMIT).await.map_err(setup)?;
     }
-    match (answered, running) {
+    match (answered, stopped.executions) {
         (true, 0) => Ok(Exit::Success),
         _ => Err(Failure::new(Exit::Unknown, "ended before every charge was finished")),
     }

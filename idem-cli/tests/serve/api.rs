@@ -178,7 +178,10 @@ fn health_description_and_what_is_not_there() {
     let bench = Bench::new();
     let server = bench.serve(&["--retention", "2h"]);
     let get = |path: &str| answer(server.address, &Request::get(path));
-    assert_eq!(get("/healthz").json(), json!({ "status": "ok" }));
+    let health = get("/healthz").json();
+    assert_eq!(health["status"], "ok");
+    let loops: Vec<&String> = health["loops"].as_object().unwrap().keys().collect();
+    assert_eq!(loops, ["lapsed-meter", "reconciler", "sweeper"]);
     let document = get("/openapi.json").json();
     let post = &document["paths"]["/v1/charges"]["post"];
     assert_eq!(post["x-idempotency"]["lifetime"], "PT1H45M");

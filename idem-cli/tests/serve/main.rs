@@ -4,9 +4,11 @@
 mod api;
 mod bad_input;
 mod drain;
+mod drain_under_load;
 mod failpoints;
 mod hang_up;
 mod http_table;
+mod loops;
 mod metrics;
 mod network_faults;
 mod own_network;

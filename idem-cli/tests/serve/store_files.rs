@@ -68,7 +68,14 @@ fn a_url_that_no_backend_knows_is_not_repeated() {
 #[test]
 fn settings_out_of_their_range_are_wrong_use() {
     let bench = Bench::new();
-    for setting in [["--lease", "10ms"], ["--retention", "0s"], ["--max-body", "1GiB"]] {
+    for setting in [
+        ["--lease", "10ms"],
+        ["--retention", "0s"],
+        ["--retention", "29s"],
+        ["--max-body", "1GiB"],
+        ["--max-body", "0"],
+        ["--reconcile-every", "0s"],
+    ] {
         let mut process = bench.spawn(&setting);
         assert_eq!(process.wait().code(), Some(2), "{setting:?}");
         let said = process.stderr();

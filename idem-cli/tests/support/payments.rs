@@ -59,7 +59,8 @@ impl Bench {
     /// Starts a server that may not come up.
     pub(crate) fn spawn(&self, more: &[&str]) -> Process {
         let (store, network) = (self.store(), self.network.url());
-        let fixed = ["serve", "--store", &store, "--network", &network];
+        // Nothing is resumed behind a test's back, unless it asks for that.
+        let fixed = ["serve", "--store", &store, "--network", &network, "--reconcile-every", "1h"];
         Process::idem(fixed.iter().chain(more))
     }
 
