@@ -11,7 +11,7 @@ use tracing::Instrument;
 
 use crate::housekeeping::{Stop, random_up_to};
 use crate::outbox::{Leased, SettleAs, Settlement};
-use crate::relay::hand::HeldUntil;
+use crate::relay::hand::{HeldUntil, LEAST_MAX_LAPSES};
 use crate::relay::settings::Settings;
 use crate::relay::sink::Retry;
 use crate::relay::{Sink, SinkError};
@@ -60,7 +60,7 @@ impl Deliveries {
         if self.stop.is_requested() || !held.holds() {
             return None;
         }
-        if leased.lapses >= self.settings.max_attempts {
+        if leased.lapses >= self.settings.max_attempts.max(LEAST_MAX_LAPSES) {
             let reason = "its relay ended without a word each time it had this message";
             telemetry::delivered(Delivery::DeadLetter, Duration::ZERO);
             return Some(Settlement::dead(leased.lease, reason));

@@ -1,6 +1,6 @@
 //! What a relay holds at the moment.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -35,15 +35,29 @@ pub(super) struct Group {
     pub(super) held: Arc<HeldUntil>,
 }
 
-/// Leases that may have ended their relay's process are delivered with nothing else in hand.
-const SUSPECT_LAPSES: u32 = 3;
+/// So many lapses make a message suspect: it may have ended its relay's process each time. It is
+/// delivered with nothing else in hand.
+const SUSPECT_LAPSES: u32 = 5;
+
+/// So many lapses are enough, however few attempts are allowed.
+pub(super) const LEAST_MAX_LAPSES: u32 = 2 * SUSPECT_LAPSES;
 
 #[derive(Default)]
 pub(super) struct Hand {
     /// Every message that is not settled.
     held: HashMap<MessageId, (MessageLease, Arc<HeldUntil>)>,
-    /// To be delivered with nothing else in hand.
-    suspects: VecDeque<Group>,
+    /// To be delivered once nothing else is in hand.
+    suspect: Option<Group>,
+    /// A suspect was seen, and is taken when nothing else is in hand.
+    is_suspects_turn: bool,
+}
+
+/// What to do with a batch.
+pub(super) struct Taken {
+    /// To be delivered now.
+    pub(super) groups: Vec<Group>,
+    /// To be given back before anything else.
+    pub(super) back: Vec<Leased>,
 }
 
 impl Hand {
@@ -55,12 +69,15 @@ impl Hand {
         self.held.is_empty()
     }
 
-    pub(super) fn has_suspects(&self) -> bool {
-        !self.suspects.is_empty()
+    /// Whether another batch may be taken beside what is in hand.
+    pub(super) fn takes_more(&self) -> bool {
+        self.suspect.is_none() && (!self.is_suspects_turn || self.is_empty())
     }
 
-    /// Takes a batch, asked for at `asked_at`, and gives the groups that may be delivered now.
-    pub(super) fn take(&mut self, batch: LeasedBatch, asked_at: Instant) -> Vec<Group> {
+    /// Takes a batch, asked for at `asked_at`. Suspects and others take turns, so that neither
+    /// keeps the other from being delivered: in a suspect's turn everything else goes back.
+    pub(super) fn take(&mut self, batch: LeasedBatch, asked_at: Instant) -> Taken {
+        let was_empty = self.is_empty();
         let until = asked_at + batch.remaining;
         let mut groups: Vec<Group> = Vec::new();
         let mut places: HashMap<String, usize> = HashMap::new();
@@ -76,28 +93,35 @@ impl Hand {
             self.held.insert(leased.lease.id, (leased.lease, held));
             groups[place].messages.push(leased);
         }
-        let suspect =
+        self.sort(groups, was_empty)
+    }
+
+    fn sort(&mut self, groups: Vec<Group>, was_empty: bool) -> Taken {
+        let is_suspect =
             |group: &Group| group.messages.iter().any(|leased| leased.lapses >= SUSPECT_LAPSES);
-        let (suspects, others) = groups.into_iter().partition(suspect);
-        self.suspects.extend::<Vec<Group>>(suspects);
-        others
+        let (suspects, others): (Vec<Group>, Vec<Group>) = groups.into_iter().partition(is_suspect);
+        let takes_one = was_empty && (self.is_suspects_turn || others.is_empty());
+        if suspects.is_empty() || !takes_one {
+            self.is_suspects_turn |= !suspects.is_empty();
+            return Taken { groups: others, back: messages(suspects) };
+        }
+        self.is_suspects_turn = false;
+        let mut groups = suspects.into_iter().chain(others);
+        let mut alone = groups.next();
+        let mut back = alone.as_mut().map(|alone| alone.messages.split_off(1)).unwrap_or_default();
+        back.extend(messages(groups.collect()));
+        self.suspect = alone;
+        Taken { groups: Vec::new(), back }
     }
 
-    /// The next suspect, alone, and what stood behind it, to be given back.
-    pub(super) fn next_suspect(&mut self) -> Option<(Group, Vec<Leased>)> {
-        let mut group = self.suspects.pop_front()?;
-        let behind = group.messages.split_off(1.min(group.messages.len()));
-        Some((group, behind))
+    /// The suspect that is to be delivered now, with nothing else in hand.
+    pub(super) fn suspect(&mut self) -> Option<Group> {
+        if self.held.len() == 1 { self.suspect.take() } else { None }
     }
 
-    /// Puts it back to be the next.
-    pub(super) fn put_suspect(&mut self, group: Group) {
-        self.suspects.push_front(group);
-    }
-
-    /// All suspects' messages, to be given back.
-    pub(super) fn drop_suspects(&mut self) -> Vec<Leased> {
-        self.suspects.drain(..).flat_map(|group| group.messages).collect()
+    /// The suspect that is not to be delivered after all.
+    pub(super) fn drop_suspect(&mut self) -> Vec<Leased> {
+        self.suspect.take().map(|group| group.messages).unwrap_or_default()
     }
 
     /// What is to be renewed.
@@ -124,4 +148,8 @@ impl Hand {
     pub(super) fn settled(&mut self, id: MessageId) {
         self.held.remove(&id);
     }
+}
+
+fn messages(groups: Vec<Group>) -> Vec<Leased> {
+    groups.into_iter().flat_map(|group| group.messages).collect()
 }

@@ -10,9 +10,9 @@
 //! ordering key wait behind it. All others flow.
 //!
 //! A message that ends its relay's whole process (it makes the sink use up all memory, say) tells
-//! nobody that it failed. Messages whose leases ran out three times are delivered one at a time,
-//! with nothing else in hand, so that such a message brings no other one down with it; after as
-//! many as there are attempts it goes to the dead letters.
+//! nobody that it failed. A message whose lease ran out five times is delivered with nothing else in
+//! hand, so that it brings no other one down with it; when its lease ran out as often as there are
+//! attempts, and ten times at least, it goes to the dead letters.
 
 mod deliver;
 mod hand;

@@ -80,13 +80,15 @@ impl<'r> Round<'r> {
             while self.running.try_join_next().is_some() {}
             self.settle().await?;
             if self.stop.is_requested() {
-                let suspects = self.hand.drop_suspects();
-                self.give_back(suspects);
+                let suspect = self.hand.drop_suspect();
+                self.give_back(suspect);
             }
             if self.may_lease() && self.leases_at <= Instant::now() {
                 self.lease().await?;
             }
-            self.begin_suspect();
+            if let Some(suspect) = self.hand.suspect() {
+                self.begin(suspect);
+            }
             let nothing_comes = self.is_dry || self.stop.is_requested();
             if nothing_comes && self.hand.is_empty() && self.unsettled.is_empty() {
                 return Ok(self.done);
@@ -97,7 +99,7 @@ impl<'r> Round<'r> {
 
     fn may_lease(&self) -> bool {
         let room = self.hand.len() <= self.settings.batch as usize / 2;
-        room && !self.stop.is_requested() && !self.hand.has_suspects()
+        room && !self.stop.is_requested() && self.hand.takes_more()
     }
 
     async fn wait(&mut self) -> Result<(), StoreError> {
@@ -139,7 +141,9 @@ impl<'r> Round<'r> {
         if self.hand.is_empty() {
             self.renews_at = asked_at + self.settings.lease / 3;
         }
-        for group in self.hand.take(batch, asked_at) {
+        let taken = self.hand.take(batch, asked_at);
+        self.give_back(taken.back);
+        for group in taken.groups {
             self.begin(group);
         }
         Ok(())
@@ -148,23 +152,6 @@ impl<'r> Round<'r> {
     fn begin(&mut self, Group { messages, held }: Group) {
         let deliveries = Arc::clone(&self.deliveries);
         self.running.spawn(deliveries.group(messages, held, self.tell.clone()));
-    }
-
-    /// Only once everything else is settled, and one at a time.
-    fn begin_suspect(&mut self) {
-        let busy = !self.running.is_empty() || !self.unsettled.is_empty();
-        if busy || self.stop.is_requested() {
-            return;
-        }
-        if let Some((alone, behind)) = self.hand.next_suspect() {
-            if behind.is_empty() {
-                self.begin(alone);
-            } else {
-                // What stood behind it goes back first, before it can be lost together with it.
-                self.give_back(behind);
-                self.hand.put_suspect(alone);
-            }
-        }
     }
 
     fn give_back(&mut self, messages: Vec<Leased>) {

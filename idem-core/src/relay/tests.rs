@@ -281,22 +281,26 @@ async fn what_may_have_ended_its_relay_is_delivered_alone_and_given_up_in_the_en
             sleep(LEASE).await;
         }
     };
-    lapse(3).await; // The fourth lease takes over for the third time.
+    lapse(5).await; // The sixth lease takes over for the fifth time.
     for number in 0..50 {
         outbox.push(OutboxMessage::new(format!("{number}"), "").unwrap()).unwrap();
     }
     let book = Book::new(|_, _| Ok(Duration::from_millis(10)));
-    relay(&outbox, &book).once().await.unwrap();
-    assert_eq!(book.topics().len(), 53);
+    relay(&outbox, &book).batch(20).once().await.unwrap();
+    let topics = book.topics();
+    assert_eq!(topics.len(), 53);
     assert_eq!(book.beside.load(Ordering::SeqCst), 0);
+    let place = |topic: &str| topics.iter().position(|seen| seen == topic).unwrap();
+    assert!(place("alone 1") < place("alone 2"), "{topics:?}");
+    assert!(place("0") < place("alone 1") && place("alone 1") < place("49"), "{topics:?}");
 
-    let outbox_of_one = outbox_of(&[("deadly", "")]);
-    for _ in 0..5 {
-        outbox_of_one.lease(&LeaseMessages::new(LEASE, 100)).await.unwrap();
+    let deadly = outbox_of(&[("deadly", "")]);
+    for _ in 0..10 {
+        deadly.lease(&LeaseMessages::new(LEASE, 100)).await.unwrap();
         sleep(LEASE).await;
     }
-    relay(&outbox_of_one, &book).max_attempts(5).once().await.unwrap();
-    assert_eq!(states(&outbox_of_one, MessageState::Dead).await, ["deadly"]);
+    relay(&deadly, &book).max_attempts(5).once().await.unwrap();
+    assert_eq!(states(&deadly, MessageState::Dead).await, ["deadly"]);
     assert_eq!(book.attempts("deadly").len(), 0);
 }
 
