@@ -1,0 +1,324 @@
+//! Local effects: the handler's own rows commit with the record (R19).
+
+use std::fmt;
+use std::time::Duration;
+
+use idem_core::async_trait;
+use idem_core::claim::{Claim, Claimed};
+use idem_core::codec::Sealed;
+use idem_core::error::{ErrorKind, StoreError, Verb};
+use idem_core::outbox::OutboxMessage;
+use idem_core::record::{Fence, Recovery};
+use idem_core::store::Lease;
+use idem_core::transactional::TransactionalStore;
+use idem_core::transition::Applied;
+use mysql_async::prelude::Queryable;
+use mysql_async::{Row, Transaction, TxOpts, Value};
+use tokio::time::timeout;
+
+use crate::failure::{self, Fault, Stage};
+use crate::session::{self, Done};
+use crate::store::{MysqlStore, Shared};
+use crate::via::Via;
+use crate::{claim, outbox, verbs};
+
+/// Stands from the beginning of a transaction to its end. A deadlock ends a transaction without a
+/// word, and a statement that defines a table commits it: where this is gone, so is the
+/// transaction that was begun.
+const BEGUN: &str = "SAVEPOINT idem_begun";
+
+/// An open transaction. Dropped without a commit, the server takes everything back.
+pub struct MysqlTransaction {
+    transaction: Transaction<'static>,
+    call_limit: Duration,
+    state: State,
+}
+
+/// What became of a transaction so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Nothing was done in it.
+    Fresh,
+    /// Something was.
+    Used,
+    /// The server took it back.
+    Lost,
+}
+
+impl MysqlTransaction {
+    /// The transaction of the driver, for plain queries.
+    ///
+    /// The transaction is ended by the store alone: a `COMMIT` that is sent here, or a statement
+    /// that commits by itself, such as `CREATE TABLE`, would commit the rows without the record.
+    pub fn connection(&mut self) -> &mut Transaction<'static> {
+        self.state = self.state.used();
+        &mut self.transaction
+    }
+
+    /// Runs a statement of this crate's that gives rows.
+    pub(crate) async fn rows(
+        &mut self,
+        statement: &str,
+        parameters: Vec<Value>,
+        verb: Verb,
+    ) -> Result<Vec<Row>, Fault> {
+        self.expect_open(verb)?;
+        let sent = session::rows(&mut self.transaction, statement, parameters, verb, Stage::Inside);
+        let rows = timeout(self.call_limit, sent).await.unwrap_or_else(|_| Err(slow(verb).into()));
+        self.note(rows)
+    }
+
+    /// Runs a statement of this crate's that gives none.
+    pub(crate) async fn run(
+        &mut self,
+        statement: &str,
+        parameters: Vec<Value>,
+        verb: Verb,
+    ) -> Result<Done, Fault> {
+        self.expect_open(verb)?;
+        let sent = session::run(&mut self.transaction, statement, parameters, verb, Stage::Inside);
+        let done = timeout(self.call_limit, sent).await.unwrap_or_else(|_| Err(slow(verb).into()));
+        self.note(done)
+    }
+
+    /// After the server took a transaction back in which nothing had been done: begins another in
+    /// its place.
+    pub(crate) async fn begin_anew(&mut self, verb: Verb) -> Result<(), StoreError> {
+        if self.state != State::Fresh {
+            return Err(lost(verb));
+        }
+        for statement in ["ROLLBACK", "START TRANSACTION", BEGUN] {
+            self.execute(statement, verb).await.map_err(Fault::into_error)?;
+        }
+        Ok(())
+    }
+
+    /// Runs a statement without parameters.
+    async fn execute(&mut self, statement: &str, verb: Verb) -> Result<(), Fault> {
+        self.expect_open(verb)?;
+        let sent = self.transaction.query_drop(statement);
+        let done = match timeout(self.call_limit, sent).await {
+            Ok(done) => done.map_err(|error| failure::fault(verb, Stage::Inside, error)),
+            Err(_) => Err(slow(verb).into()),
+        };
+        self.note(done)
+    }
+
+    fn expect_open(&self, verb: Verb) -> Result<(), Fault> {
+        match self.state {
+            State::Lost => Err(lost(verb).into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// A conflict ends the transaction, whole.
+    fn note<T>(&mut self, done: Result<T, Fault>) -> Result<T, Fault> {
+        if let (Err(Fault::Conflict(_)), State::Used) = (&done, self.state) {
+            self.state = State::Lost;
+        }
+        done
+    }
+
+    async fn begin(shared: &Shared) -> Result<Self, StoreError> {
+        let verb = Verb::Begin;
+        let lender = &shared.transactions;
+        let mut options = TxOpts::default();
+        options.with_isolation_level(shared.settings.isolation.level());
+        let begun = timeout(lender.acquire_limit, lender.pool.start_transaction(options)).await;
+        let begun = begun.map_err(|_| session::no_connection(verb))?;
+        let transaction = begun.map_err(|error| failure::error(verb, Stage::Connecting, error))?;
+        let call_limit = shared.settings.call_limit;
+        let mut begun = Self { transaction, call_limit, state: State::Fresh };
+        if let Some(set_up) = &lender.set_up {
+            begun.execute(set_up, verb).await.map_err(Fault::into_error)?;
+            begun.check_lent(verb).await?;
+        }
+        begun.execute(BEGUN, verb).await.map_err(Fault::into_error)?;
+        Ok(begun)
+    }
+
+    /// On a pool of the caller's: a connection that keeps what was set on it, or that rewrites
+    /// bytes on their way, is not worked on.
+    async fn check_lent(&mut self, verb: Verb) -> Result<(), StoreError> {
+        let wrong = |detail| Err(StoreError::new(ErrorKind::WrongSchema, verb, detail));
+        if !self.transaction.opts().pool_opts().reset_connection() {
+            return wrong("the pool does not reset its connections: leave `reset_connection` on");
+        }
+        let statement = "SELECT @@character_set_client = @@character_set_connection";
+        let rows = self.rows(statement, Vec::new(), verb).await.map_err(Fault::into_error)?;
+        match crate::row::numbers::<1>(rows.into_iter().next(), verb)? {
+            [Some(1)] => Ok(()),
+            _ => wrong(
+                "character_set_client and character_set_connection differ: parameters would be \
+                 rewritten on their way; use SET NAMES",
+            ),
+        }
+    }
+}
+
+impl State {
+    fn used(self) -> Self {
+        match self {
+            Self::Fresh | Self::Used => Self::Used,
+            Self::Lost => Self::Lost,
+        }
+    }
+}
+
+impl fmt::Debug for MysqlTransaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MysqlTransaction").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+/// A handler's rows, the completed record and outbox messages in one transaction.
+///
+/// ```
+/// use idem_core::engine::{Execution, Failure};
+/// use idem_core::outbox::OutboxMessage;
+/// use idem_core::reply::Reply;
+/// use idem_mysql::MysqlStore;
+/// use idem_mysql::mysql_async::prelude::Queryable;
+///
+/// async fn create_order(store: MysqlStore, run: Execution) -> Result<Reply, Failure> {
+///     let mut tx = run.transaction(&store).await?;
+///     tx.connection().exec_drop("INSERT INTO orders (sku) VALUES (?)", ("tea",)).await?;
+///     tx.push(&OutboxMessage::new("order.created", "tea")?).await?;
+///     Ok(tx.commit(Reply::from("created")).await?.into())
+/// }
+/// ```
+#[async_trait]
+impl TransactionalStore for MysqlStore {
+    type Connection = Transaction<'static>;
+    type Transaction = MysqlTransaction;
+
+    fn connection<'t>(
+        &self,
+        transaction: &'t mut MysqlTransaction,
+    ) -> &'t mut Transaction<'static> {
+        transaction.connection()
+    }
+
+    async fn begin(&self) -> Result<MysqlTransaction, StoreError> {
+        MysqlTransaction::begin(&self.shared).await
+    }
+
+    async fn hold_in(
+        &self,
+        transaction: &mut MysqlTransaction,
+        fence: &Fence,
+    ) -> Result<(), StoreError> {
+        let held = verbs::hold(&self.shared, &mut Via::Transaction(transaction), fence).await;
+        transaction.state = transaction.state.used();
+        held
+    }
+
+    async fn claim_in(
+        &self,
+        transaction: &mut MysqlTransaction,
+        asked: &Claim<'_>,
+    ) -> Result<Claimed, StoreError> {
+        let claimed = claim::claim(&self.shared, &mut Via::Transaction(transaction), asked).await;
+        transaction.state = transaction.state.used();
+        claimed
+    }
+
+    async fn savepoint_in(&self, transaction: &mut MysqlTransaction) -> Result<(), StoreError> {
+        transaction.state = transaction.state.used();
+        transaction.execute("SAVEPOINT idem_rows", Verb::Claim).await.map_err(Fault::into_error)
+    }
+
+    async fn undo_to_savepoint_in(
+        &self,
+        transaction: &mut MysqlTransaction,
+    ) -> Result<(), StoreError> {
+        let undone = transaction.execute("ROLLBACK TO SAVEPOINT idem_rows", Verb::Rollback).await;
+        undone.map_err(Fault::into_error)
+    }
+
+    async fn checkpoint_in(
+        &self,
+        transaction: &mut MysqlTransaction,
+        fence: &Fence,
+        recovery: &Recovery,
+        lease: Duration,
+    ) -> Result<Lease, StoreError> {
+        transaction.state = transaction.state.used();
+        let via = &mut Via::Transaction(transaction);
+        match verbs::checkpoint(&self.shared, via, fence, recovery, lease).await? {
+            (Applied::Now, lease) => Ok(lease),
+            (Applied::Already, _) => Err(already(Verb::Checkpoint)),
+        }
+    }
+
+    async fn complete_in(
+        &self,
+        transaction: &mut MysqlTransaction,
+        fence: &Fence,
+        reply: &Sealed,
+    ) -> Result<(), StoreError> {
+        transaction.state = transaction.state.used();
+        let via = &mut Via::Transaction(transaction);
+        match verbs::complete(&self.shared, via, fence, reply).await? {
+            Applied::Now => Ok(()),
+            Applied::Already => Err(already(Verb::Complete)),
+        }
+    }
+
+    async fn push_in(
+        &self,
+        transaction: &mut MysqlTransaction,
+        message: &OutboxMessage,
+    ) -> Result<(), StoreError> {
+        transaction.state = transaction.state.used();
+        outbox::push(&self.shared, transaction, message).await
+    }
+
+    async fn commit(&self, mut transaction: MysqlTransaction) -> Result<(), StoreError> {
+        let verb = Verb::Commit;
+        match transaction.execute("RELEASE SAVEPOINT idem_begun", verb).await {
+            Ok(()) => {}
+            // Dropped here, the driver rolls back what follows the transaction that was begun.
+            Err(Fault::NoSavepoint(_)) => return Err(ended(verb)),
+            Err(fault) => return Err(fault.into_error()),
+        }
+        match timeout(self.shared.settings.call_limit, transaction.transaction.commit()).await {
+            Ok(committed) => {
+                committed.map_err(|error| failure::error(verb, Stage::Committing, error))
+            }
+            Err(_) => {
+                let detail = "the commit was not acknowledged in time";
+                Err(StoreError::new(ErrorKind::OutcomeUnknown, verb, detail))
+            }
+        }
+    }
+
+    async fn rollback(&self, transaction: MysqlTransaction) -> Result<(), StoreError> {
+        let verb = Verb::Rollback;
+        let undone = timeout(self.shared.settings.call_limit, transaction.transaction.rollback());
+        let undone = undone.await.map_err(|_| slow(verb))?;
+        undone.map_err(|error| failure::error(verb, Stage::Inside, error))
+    }
+}
+
+fn slow(verb: Verb) -> StoreError {
+    let detail = "the server did not answer in time; nothing of the transaction is committed";
+    StoreError::new(ErrorKind::NotApplied, verb, detail)
+}
+
+fn lost(verb: Verb) -> StoreError {
+    let detail = "a deadlock took the transaction back; nothing of it is committed";
+    StoreError::new(ErrorKind::NotApplied, verb, detail)
+}
+
+/// Rolled back by a deadlock that the handler passed over, or committed by a statement of its.
+fn ended(verb: Verb) -> StoreError {
+    let detail = "the transaction was ended before its commit, by a deadlock or a statement that \
+                  commits by itself";
+    StoreError::new(ErrorKind::OutcomeUnknown, verb, detail)
+}
+
+fn already(verb: Verb) -> StoreError {
+    let detail = "this was committed before, so the transaction must roll back";
+    StoreError::new(ErrorKind::AlreadyApplied, verb, detail)
+}
