@@ -76,6 +76,12 @@ pub enum OnUnknown {
     #[default]
     Resume,
     /// Nothing runs it again until a person settles it; retries get a typed answer.
+    ///
+    /// That is for effects that cannot be repeated and that idem knows nothing of, so by default
+    /// ([`Begun::BeforeHandler`]) every failure of the handler holds the record, also one whose
+    /// transaction is known to be rolled back: it may not be all that the handler did. Where the
+    /// handler says when it is about to act ([`Begun::ByHandler`]), a failure before that holds
+    /// nothing: a transaction that was rolled back can be tried again at once (R15).
     Hold,
     /// A 500 is stored as its reply.
     StoreServerError,

@@ -31,6 +31,7 @@ pub(super) struct Shared {
     pub(super) registry: HashMap<OperationName, (Operation, ResumeHandler)>,
     pub(super) gate: Gate,
     pub(super) carriers: Carriers,
+    pub(super) server_error: Reply,
 }
 
 /// Builds an [`Engine`].
@@ -45,7 +46,9 @@ pub struct EngineBuilder {
     fault: Option<BuildError>,
     pub(super) carriers: Carriers,
     max_in_flight: usize,
+    max_waiting: usize,
     admission_limit: Duration,
+    server_error: Reply,
 }
 
 /// How many executions run at once unless told otherwise.
@@ -63,7 +66,9 @@ impl EngineBuilder {
             fault: None,
             carriers: Carriers::default(),
             max_in_flight: DEFAULT_MAX_IN_FLIGHT,
+            max_waiting: DEFAULT_MAX_IN_FLIGHT,
             admission_limit: Duration::from_secs(1),
+            server_error: Reply::new(500).expect("500 is a status"),
         }
     }
 
@@ -108,9 +113,26 @@ impl EngineBuilder {
         self
     }
 
+    /// How many calls wait at once for the first one under their key
+    /// ([`wait`](crate::operation::OperationBuilder::wait)). They hold no execution slot
+    /// meanwhile; one more is told `InProgress` at once.
+    pub fn max_waiting(mut self, calls: usize) -> Self {
+        self.max_waiting = calls;
+        self
+    }
+
     /// How long a call waits for an execution slot.
     pub fn admission_limit(mut self, limit: Duration) -> Self {
         self.admission_limit = limit;
+        self
+    }
+
+    /// What is stored as the reply where an operation wants that of an unknown outcome
+    /// ([`OnUnknown::StoreServerError`](crate::operation::OnUnknown)) and the call does not bring
+    /// its own: a bare 500 unless it is set. A service over HTTP that runs a reconciler sets what
+    /// its layer would store.
+    pub fn server_error(mut self, reply: Reply) -> Self {
+        self.server_error = reply;
         self
     }
 
@@ -155,6 +177,7 @@ impl EngineBuilder {
         if self.max_in_flight == 0 || self.max_in_flight > Semaphore::MAX_PERMITS {
             return Err(BuildError::MaxInFlight);
         }
+        let max_waiting = self.max_waiting.min(Semaphore::MAX_PERMITS);
         Ok(Engine {
             shared: Arc::new(Shared {
                 store: self.store,
@@ -164,7 +187,8 @@ impl EngineBuilder {
                 key_hasher: self.key_hasher.unwrap_or_else(KeyHasher::random),
                 registry: self.registry,
                 carriers: self.carriers,
-                gate: Gate::new(self.max_in_flight, self.admission_limit),
+                gate: Gate::new(self.max_in_flight, max_waiting, self.admission_limit),
+                server_error: self.server_error,
             }),
         })
     }

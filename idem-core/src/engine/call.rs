@@ -5,6 +5,7 @@ use std::fmt;
 use crate::fingerprint::Fingerprints;
 use crate::input::Input;
 use crate::key::{Key, Scope};
+use crate::reply::Reply;
 
 /// Who calls, under which key, and with what.
 #[derive(Clone)]
@@ -13,12 +14,13 @@ pub struct Call {
     pub(crate) key: Key,
     pub(crate) fingerprints: Fingerprints,
     pub(crate) input: Option<Input>,
+    pub(crate) server_error: Option<Reply>,
 }
 
 impl Call {
     /// A call whose request is told from others under the same key by these fingerprints.
     pub fn new(scope: Scope, key: Key, fingerprints: impl Into<Fingerprints>) -> Self {
-        Self { scope, key, fingerprints: fingerprints.into(), input: None }
+        Self { scope, key, fingerprints: fingerprints.into(), input: None, server_error: None }
     }
 
     /// Adds the input. It is stored where the operation keeps inputs, and the handler sees it;
@@ -26,6 +28,15 @@ impl Call {
     #[must_use]
     pub fn with_input(mut self, input: Input) -> Self {
         self.input = Some(input);
+        self
+    }
+
+    /// Sets what is stored as the reply where the operation wants that of an unknown outcome
+    /// ([`OnUnknown::StoreServerError`](crate::operation::OnUnknown)), in place of the engine's
+    /// ([`server_error`](crate::engine::EngineBuilder::server_error)).
+    #[must_use]
+    pub fn with_server_error(mut self, reply: Reply) -> Self {
+        self.server_error = Some(reply);
         self
     }
 }

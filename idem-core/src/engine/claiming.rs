@@ -3,18 +3,22 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
 use crate::claim::{Claim, Claimed, Takeover};
-use crate::codec::Sealed;
+use crate::codec::{CodecError, Sealed};
+use crate::engine::Engine;
 use crate::engine::backoff::{Backoff, random_up_to};
+use crate::engine::gate::Pass;
+use crate::engine::taking_over::{Route, claim_what_can_be_read};
 use crate::error::{ErrorKind, StoreError, Verb};
 use crate::fingerprint::Fingerprints;
 use crate::key::{Key, Scope};
 use crate::log_hash::KeyHash;
 use crate::operation::{Begun, Operation};
 use crate::record::Owner;
+use crate::reply::Reply;
 use crate::store::Store;
 use crate::telemetry::{self, spans};
 
@@ -28,12 +32,16 @@ pub(super) struct Asked {
     /// The key as logs may show it.
     pub(super) key_hash: KeyHash,
     pub(super) takeover: Takeover,
+    /// What is stored where the operation wants a server error stored.
+    pub(super) server_error: Reply,
+    /// Where the call went, if it says so.
+    pub(super) route: Option<Route>,
     /// How long to wait for a first one that is still running.
     pub(super) patience: Option<Duration>,
 }
 
 impl Asked {
-    pub(super) fn by(&self, owner: Owner) -> Claim<'_> {
+    fn by(&self, owner: Owner, takeover: Takeover) -> Claim<'_> {
         Claim::new(
             &self.scope,
             &self.key,
@@ -42,7 +50,7 @@ impl Asked {
             &self.fingerprints,
             self.operation.lease(),
             self.operation.retention(),
-            self.takeover,
+            takeover,
         )
         .with_input(self.input.as_ref())
         .marking_begun(self.operation.begun() != Begun::Unmarked)
@@ -57,11 +65,25 @@ pub(super) struct ClaimFailure {
     pub(super) key_may_be_in_use: bool,
 }
 
+/// Why a claim was not answered.
+pub(super) enum Unclaimed {
+    /// It failed.
+    Failed(ClaimFailure),
+    /// It would have taken over what this process cannot read.
+    Unreadable(CodecError),
+}
+
+impl From<ClaimFailure> for Unclaimed {
+    fn from(failure: ClaimFailure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
 /// Where a claim is made: in the store itself, or inside a transaction of it.
 #[async_trait]
 pub(super) trait Claims: Send + Sync {
-    /// What a claim that was won comes with.
-    type With: Send;
+    /// What a claim that was won comes with; nothing, for one that was not.
+    type With: Default + Send;
 
     /// What is known of a claim that was not answered in time.
     const UNANSWERED: ErrorKind;
@@ -89,42 +111,57 @@ pub(super) struct Answered<W> {
     pub(super) sent: Instant,
 }
 
-/// Claims, and where the call waits for the first one to finish, asks again until then.
+impl<W: Default> Answered<W> {
+    pub(super) fn without(claimed: Claimed, sent: Instant) -> Self {
+        Self { claimed, with: W::default(), sent }
+    }
+}
+
+/// Claims, and where the call waits for the first one to finish, asks again until then. While it
+/// waits others have its slot.
 pub(super) async fn claim<C: Claims>(
     store: &C,
+    engine: &Engine,
     asked: &Asked,
-) -> Result<Answered<C::With>, ClaimFailure> {
+    pass: &mut Pass,
+) -> Result<Answered<C::With>, Unclaimed> {
     let patience = asked.patience.map(|patience| Instant::now() + patience);
     let mut pause = Duration::from_millis(10);
     let mut in_progress = false;
     loop {
-        let answered = claim_seen(store, asked).await.map_err(|failure| ClaimFailure {
-            key_may_be_in_use: failure.key_may_be_in_use || in_progress,
-            ..failure
+        let answered = claim_what_can_be_read(store, engine, asked).await;
+        let answered = answered.map_err(|unclaimed| match unclaimed {
+            Unclaimed::Failed(failure) => Unclaimed::Failed(ClaimFailure {
+                key_may_be_in_use: failure.key_may_be_in_use || in_progress,
+                ..failure
+            }),
+            unreadable => unreadable,
         })?;
         let Claimed::InProgress { remaining } = &answered.claimed else { return Ok(answered) };
         in_progress = true;
-        let left = patience
-            .map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
-        if left.is_zero() {
+        let Some(until) = patience.filter(|until| *until > Instant::now()) else {
             return Ok(answered);
-        }
+        };
         // Half fixed, half random: waiters of one key spread out, and none spins.
         let spread = pause / 2 + random_up_to(pause / 2);
-        sleep(spread.min((*remaining).max(Duration::from_millis(1))).min(left)).await;
+        let wake = Instant::now() + spread.min((*remaining).max(Duration::from_millis(1)));
+        if !pass.step_aside(wake.min(until), until).await {
+            return Ok(answered);
+        }
         pause = (pause * 2).min(Duration::from_millis(200));
     }
 }
 
 /// One logical claim, with what can be seen of it.
-async fn claim_seen<C: Claims>(
+pub(super) async fn claim_seen<C: Claims>(
     store: &C,
     asked: &Asked,
+    takeover: Takeover,
 ) -> Result<Answered<C::With>, ClaimFailure> {
     let operation = &asked.operation;
     let span = spans::claim(operation, asked.key_hash);
     let asking = Instant::now();
-    let answered = claim_once(store, asked).instrument(span.clone()).await;
+    let answered = claim_once(store, asked, takeover).instrument(span.clone()).await;
     let claimed = answered.as_ref().ok().map(|answered| &answered.claimed);
     span.record("idem.outcome", telemetry::claim_answer(claimed));
     if let Some(Claimed::Acquired(acquired)) = claimed {
@@ -139,8 +176,9 @@ async fn claim_seen<C: Claims>(
 async fn claim_once<C: Claims>(
     store: &C,
     asked: &Asked,
+    takeover: Takeover,
 ) -> Result<Answered<C::With>, ClaimFailure> {
-    let claim = asked.by(Owner::random());
+    let claim = asked.by(Owner::random(), takeover);
     let deadline = Instant::now() + asked.operation.claim_limit();
     let mut backoff = Backoff::default();
     let mut may_be_applied = false;

@@ -41,6 +41,8 @@ pub(super) struct Inner {
     pub(super) fingerprint: Fingerprint,
     pub(super) derivation: Derivation,
     pub(super) input: Option<Input>,
+    /// What is stored where the operation wants a server error stored.
+    pub(super) server_error: Reply,
     pub(super) age_at_start: Duration,
     pub(super) started: Instant,
     pub(super) lease: LeaseState,

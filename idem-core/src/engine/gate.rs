@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -12,6 +12,8 @@ use crate::engine::outcome::RunError;
 
 pub(super) struct Gate {
     slots: Arc<Semaphore>,
+    /// Room for those that wait for another execution, without a slot.
+    waiting: Arc<Semaphore>,
     /// How long a call waits for a slot.
     limit: Duration,
     tracker: TaskTracker,
@@ -22,14 +24,34 @@ pub(super) struct Gate {
 
 /// The right to run one execution; it ends with this, however the task that holds it ends.
 pub(super) struct Pass {
-    _slot: OwnedSemaphorePermit,
+    slot: Option<OwnedSemaphorePermit>,
+    slots: Arc<Semaphore>,
+    waits: Option<OwnedSemaphorePermit>,
+    waiting: Arc<Semaphore>,
     _counted: TaskTrackerToken,
 }
 
+impl Pass {
+    /// Waits until `wake` with its slot lent to others, then for a slot until `end`. `false` when
+    /// there is none, too many wait already, or no more are taken: nothing may run then.
+    pub(super) async fn step_aside(&mut self, wake: Instant, end: Instant) -> bool {
+        if self.waits.is_none() {
+            let Ok(waits) = Arc::clone(&self.waiting).try_acquire_owned() else { return false };
+            self.waits = Some(waits);
+        }
+        self.slot = None;
+        sleep_until(wake).await;
+        let slot = timeout_at(end, Arc::clone(&self.slots).acquire_owned()).await;
+        self.slot = slot.ok().and_then(Result::ok);
+        self.slot.is_some()
+    }
+}
+
 impl Gate {
-    pub(super) fn new(slots: usize, limit: Duration) -> Self {
+    pub(super) fn new(slots: usize, waiting: usize, limit: Duration) -> Self {
         Self {
             slots: Arc::new(Semaphore::new(slots)),
+            waiting: Arc::new(Semaphore::new(waiting)),
             limit,
             tracker: TaskTracker::new(),
             closed: Mutex::new(false),
@@ -47,7 +69,13 @@ impl Gate {
         if *closed {
             return Err(RunError::Draining);
         }
-        Ok(Pass { _slot: slot, _counted: self.tracker.token() })
+        Ok(Pass {
+            slot: Some(slot),
+            slots: Arc::clone(&self.slots),
+            waits: None,
+            waiting: Arc::clone(&self.waiting),
+            _counted: self.tracker.token(),
+        })
     }
 
     /// Takes no more, and waits for those that are in; says how many are left.

@@ -52,6 +52,7 @@ mod settle;
 mod steps;
 mod storing;
 mod supervise;
+mod taking_over;
 mod untaken;
 mod winner;
 
@@ -83,6 +84,7 @@ use builder::Shared;
 use caller::{Caller, RunResult};
 use claiming::Asked;
 use run::Run;
+use taking_over::Route;
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
 type BoxHandler = Box<dyn FnOnce(Execution) -> BoxFuture<Result<Answer, Failure>> + Send + 'static>;
@@ -178,6 +180,11 @@ impl Engine {
         &self.shared.downstream_keys
     }
 
+    /// What is stored where an operation wants a server error stored and the call brings none.
+    fn server_error(&self) -> Reply {
+        self.shared.server_error.clone()
+    }
+
     fn registered(&self, operation: &Operation) -> Option<ResumeHandler> {
         let (_, handler) = self.shared.registry.get(operation.name())?;
         Some(Arc::clone(handler))
@@ -208,6 +215,8 @@ impl Engine {
             input: Some(input),
             key_hash: self.key_hasher().hash(&call.scope, &call.key),
             takeover: operation.takeover(),
+            server_error: call.server_error.clone().unwrap_or_else(|| self.server_error()),
+            route: call.input.as_ref().map(Route::of),
             patience: operation.wait(),
         })
     }
@@ -223,13 +232,12 @@ impl Engine {
         let span = spans::run(&asked.operation, asked.key_hash);
         let (caller, receiver) = Caller::new(asked.operation.clone(), called, span.clone());
         let form = asked.operation.local_form();
-        let run = Run { engine: self.clone(), asked, input, handler };
+        let run = Run { engine: self.clone(), asked, input, handler, pass };
         let work = async move {
             match form {
                 LocalForm::ClaimFirst => run.go(caller).await,
                 LocalForm::OneCommit => run.go_in_one_commit(caller).await,
             }
-            drop(pass);
         };
         tokio::spawn(self.shared.carriers.carry(work.instrument(span)));
         // The sender is dropped unused only when the runtime ends.

@@ -9,7 +9,7 @@ use crate::claim::Claimed;
 use crate::codec::Sealed;
 use crate::engine::ask_record::{Verdict, ask_record};
 use crate::engine::caller::Caller;
-use crate::engine::claiming::claim;
+use crate::engine::claiming::{Unclaimed, claim};
 use crate::engine::erased::{InTransaction, LocalStore};
 use crate::engine::execution::Execution;
 use crate::engine::failure::FailureKind;
@@ -27,15 +27,21 @@ use crate::telemetry::{self, InFlight, spans};
 impl Run {
     /// Claims inside the transaction that will commit the reply. Until then nobody else sees the
     /// claim; a duplicate is told `InProgress` within the store's bound.
-    pub(super) async fn go_in_one_commit(self, mut caller: Caller) {
+    pub(super) async fn go_in_one_commit(mut self, mut caller: Caller) {
         let Some(local) = self.engine.shared.local.clone() else {
             let detail = "the one-commit form needs a transactional store: see one_commit_on";
             return caller.tell(Err(RunError::Invalid { detail }));
         };
-        let answered = match claim(&InTransaction(&*local), &self.asked).await {
+        let store = InTransaction(&*local);
+        let answered = match claim(&store, &self.engine, &self.asked, &mut self.pass).await {
             Ok(answered) => answered,
+            Err(Unclaimed::Unreadable(error)) => {
+                return caller.tell(Err(RunError::Corrupt(error)));
+            }
             // Nothing is committed before the handler has ended.
-            Err(failure) => return caller.tell(Err(RunError::Store(failure.error))),
+            Err(Unclaimed::Failed(failure)) => {
+                return caller.tell(Err(RunError::Store(failure.error)));
+            }
         };
         let (acquired, slot) = match (answered.claimed, answered.with) {
             (Claimed::Acquired(acquired), Some(slot)) => (acquired, slot),

@@ -6,6 +6,7 @@ use crate::claim::Takeover;
 use crate::engine::caller::RunResult;
 use crate::engine::claiming::Asked;
 use crate::engine::outcome::{Answer, RunError};
+use crate::engine::taking_over::read;
 use crate::engine::{BoxHandler, Engine};
 use crate::fingerprint::Fingerprints;
 use crate::operation::OnUnknown;
@@ -41,14 +42,8 @@ impl Engine {
         if held {
             return Err(RunError::Held { attempt: record.attempt });
         }
-        let Some(sealed) = &record.input else {
-            return Err(RunError::NotResumable { detail: "no input was stored" });
-        };
-        let stored = self
-            .codec()
-            .decode_input(sealed, &record.scope, &record.key)
-            .map_err(RunError::Corrupt)?;
-        if stored.input.is_none() {
+        let (stored, _) = read(self, record).map_err(RunError::Corrupt)?;
+        if stored.and_then(|stored| stored.input).is_none() {
             return Err(RunError::NotResumable { detail: "no input was stored" });
         }
         let asked = Asked {
@@ -65,6 +60,8 @@ impl Engine {
                 // out the holder.
                 younger_than: operation.resumable_until(),
             },
+            server_error: self.server_error(),
+            route: None,
             // Whoever runs it now answers to its own caller.
             patience: None,
         };

@@ -10,9 +10,10 @@ use tracing::{Instrument, Span};
 use crate::claim::{Acquired, Claimed, Lapsed, Replay, Takeover};
 use crate::downstream::Derivation;
 use crate::engine::caller::{Caller, RunResult};
-use crate::engine::claiming::{Answered, Asked, ClaimFailure, Outright, claim};
+use crate::engine::claiming::{Answered, Asked, ClaimFailure, Outright, Unclaimed, claim};
 use crate::engine::execution::{Execution, Inner};
 use crate::engine::failure::{Failure, FailureKind};
+use crate::engine::gate::Pass;
 use crate::engine::lease::{LeaseState, MIN_BOUND, beat};
 use crate::engine::local_state::Local;
 use crate::engine::outcome::{How, Outcome, RunError};
@@ -36,18 +37,22 @@ pub(super) struct Run {
     /// The caller's input, for the handler when it is not stored.
     pub(super) input: Option<Input>,
     pub(super) handler: BoxHandler,
+    /// Held to the very end.
+    pub(super) pass: Pass,
 }
 
 impl Run {
-    pub(super) async fn go(self, mut caller: Caller) {
-        match claim(&Outright(self.engine.store()), &self.asked).await {
+    pub(super) async fn go(mut self, mut caller: Caller) {
+        let store = Outright(self.engine.store());
+        match claim(&store, &self.engine, &self.asked, &mut self.pass).await {
             Ok(Answered { claimed: Claimed::Acquired(acquired), sent, .. }) => {
                 self.execute(acquired, sent, caller).await;
             }
             Ok(answered) => {
                 caller.tell(self.engine.answer_claim(&self.asked, answered.claimed));
             }
-            Err(failure) => self.without_store(failure, caller).await,
+            Err(Unclaimed::Unreadable(error)) => caller.tell(Err(RunError::Corrupt(error))),
+            Err(Unclaimed::Failed(failure)) => self.without_store(failure, caller).await,
         }
     }
 
@@ -215,6 +220,7 @@ impl Engine {
                 fingerprint: acquired.fingerprint,
                 derivation,
                 input: stored_input.or(input),
+                server_error: asked.server_error.clone(),
                 age_at_start: acquired.age,
                 started: sent,
                 lease,
@@ -239,6 +245,7 @@ impl Engine {
                 fingerprint: Fingerprint::not_compared(),
                 derivation,
                 input,
+                server_error: asked.server_error.clone(),
                 age_at_start: Duration::ZERO,
                 started: now,
                 lease: LeaseState::held_until(now, asked.operation.clone()),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::engine::backoff::Backoff;
-use crate::engine::caller::Caller;
+use crate::engine::caller::{Caller, RunResult};
 use crate::engine::execution::Execution;
 use crate::engine::failure::{Failure, FailureKind};
 use crate::engine::lease::{MIN_BOUND, bounded};
@@ -13,7 +13,7 @@ use crate::engine::storing::{in_time, store_answer};
 use crate::engine::supervise::Ended;
 use crate::engine::winner::{find_winner, lost};
 use crate::error::{ErrorKind, StoreError, Verb};
-use crate::operation::OnUnknown;
+use crate::operation::{Begun, OnUnknown};
 use crate::record::Fence;
 use crate::reply::Reply;
 use crate::store::Store;
@@ -132,18 +132,34 @@ async fn unknown(execution: &Execution, fence: &Fence, local: LocalEnd, caller: 
     if local == LocalEnd::RolledBack && !execution.asked_downstream() {
         // Nothing of it can still be under way; what a step committed is on record.
         give_up(execution.inner.engine.store(), fence, execution.answer_limit()).await;
-        // An earlier attempt may have acted, as its recorded steps say.
-        let recorded = !execution.inner.standing.lock().await.progress.steps().is_empty();
-        let stepped = execution.inner.local.has_stepped() || recorded;
-        return caller.tell(Err(if stepped { RunError::Unknown } else { RunError::RolledBack }));
+        return caller.tell(Err(rolled_back(execution, fence).await));
     }
     match execution.operation().on_unknown() {
         OnUnknown::StoreServerError => {
-            let reply = Reply::new(500).expect("500 is a status");
+            let reply = execution.inner.server_error.clone();
             store_answer(execution, fence, reply.into(), caller).await;
         }
         OnUnknown::Resume | OnUnknown::Hold => caller.tell(Err(RunError::Unknown)),
     }
+}
+
+/// What is told of an execution whose transaction is known to be taken back.
+async fn rolled_back(execution: &Execution, fence: &Fence) -> RunError {
+    let operation = execution.operation();
+    let standing = execution.inner.standing.lock().await;
+    if operation.on_unknown() == OnUnknown::Hold && standing.has_begun() {
+        // The transaction is not all that it may have done once it began, and nothing runs it
+        // again: see `OnUnknown::Hold`.
+        return RunError::Held { attempt: fence.attempt };
+    }
+    // An earlier attempt may have acted, as its recorded steps say; and a handler that marks
+    // begun itself does so because it is about to act.
+    let recorded = !standing.progress.steps().is_empty();
+    let announced = operation.begun() == Begun::ByHandler && standing.has_begun();
+    if recorded || announced || execution.inner.local.has_stepped() {
+        return RunError::Unknown;
+    }
+    RunError::RolledBack
 }
 
 /// Nothing was executed: the key is freed, where nothing can have been done (R14).
@@ -153,7 +169,7 @@ async fn reject(execution: &Execution, fence: &Fence, reply: Reply, caller: &mut
         return store_answer(execution, fence, reply.into(), caller).await;
     }
     let outcome = execution.rejected(reply.clone());
-    let late = async { caller.tell(Ok(outcome.clone())) };
+    let late = async { caller.tell(unreleased(execution, fence, outcome.clone()).await) };
     let released = in_time(execution, release(execution, fence), late).await;
     match released {
         Ok(()) => caller.tell(Ok(outcome)),
@@ -166,10 +182,25 @@ async fn reject(execution: &Execution, fence: &Fence, reply: Reply, caller: &mut
             caller.tell(find_winner(execution, fence).await.unwrap_or(Ok(outcome)));
         }
         Err(error) => {
-            tracing::warn!(error = %error, "the key of a rejected request was not freed");
-            caller.tell(Ok(outcome));
+            tracing::warn!(
+                idem.key_hash = %execution.key_hash(),
+                error = %error,
+                "the key of a rejected request was not freed"
+            );
+            if !caller.was_told() {
+                caller.tell(unreleased(execution, fence, outcome).await);
+            }
         }
     }
+}
+
+/// What a rejected caller is told whose key is not known to be free. Who was paused past the
+/// lease may have been taken over, and what the other execution answers is the answer then.
+async fn unreleased(execution: &Execution, fence: &Fence, outcome: Outcome) -> RunResult {
+    if !execution.inner.lease.has_run_out() && !execution.is_lease_lost() {
+        return Ok(outcome);
+    }
+    find_winner(execution, fence).await.unwrap_or(Ok(outcome))
 }
 
 async fn release(execution: &Execution, fence: &Fence) -> Result<(), StoreError> {

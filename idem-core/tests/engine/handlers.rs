@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use idem_core::admin::Admin as _;
 use idem_core::engine::{Execution, Failure, How, RunError};
 use idem_core::error::{ErrorKind, Verb};
 use idem_core::operation::{Begun, OnUnknown, OperationBuilder};
@@ -117,6 +118,31 @@ async fn r15_store_500_ends_it() {
         assert_eq!(outcome.reply.status(), 500);
     }
     assert_eq!(world.runs(), 1);
+}
+
+/// The reply that is stored then is the call's, or the engine's where there is no call.
+#[tokio::test(start_paused = true)]
+async fn r15_the_server_error_is_what_the_service_wants_stored() {
+    let world = World::with(
+        |builder| builder.on_unknown(OnUnknown::StoreServerError).resumable(),
+        |builder, operation| {
+            let broken = async |_| Err::<Reply, _>(Failure::unknown("broken"));
+            builder.register(operation, broken).server_error(Reply::from("of the engine"))
+        },
+    );
+    let own = World::call().with_server_error(Reply::from("of the call"));
+    let outcome = world.engine.run_registered(&world.operation, own).await.unwrap();
+    assert_eq!(body(&outcome), "of the call");
+    assert_eq!(body(&world.answer("never").await.unwrap()), "of the call");
+
+    let record = world.record().await.unwrap().record;
+    world.store.inner().remove(&record.fence()).await.unwrap();
+    world.store.fail(Verb::Complete, [Fault::Request(ErrorKind::WrongSchema)]);
+    let lost = world.engine.run_registered(&world.operation, World::call()).await.unwrap();
+    assert!(!lost.stored);
+    tokio::time::sleep(LEASE).await;
+    let resumed = world.engine.resume(&world.record().await.unwrap()).await.unwrap();
+    assert_eq!((body(&resumed), resumed.attempt), ("of the engine", 2));
 }
 
 #[tokio::test(start_paused = true)]

@@ -223,6 +223,50 @@ async fn r7_a_holder_that_was_paused_asks_for_its_lease_before_it_acts() {
     assert_eq!(body(&old.await.unwrap().unwrap()), "new");
 }
 
+/// R9, R14: who was overtaken before it rejected is answered as the one that took over was,
+/// however the release of its key ends.
+#[tokio::test(start_paused = true)]
+async fn a_rejection_after_the_lease_is_over_asks_for_the_winners_reply() {
+    let refused = Fault::Request(ErrorKind::WrongSchema);
+    for fault in [Fault::Silence, refused] {
+        let world = World::new(|builder| builder);
+        world.store.fail(Verb::Renew, [Fault::Request(ErrorKind::NotApplied); 1_000]);
+        world.store.fail(Verb::Release, [fault; 1_000]);
+        let other = world.clone();
+        let told = world.run(async move |_| {
+            sleep(LEASE).await;
+            assert_eq!(body(&other.answer("winner").await?), "winner");
+            Err::<Reply, _>(Failure::reject(Reply::new(422).unwrap()))
+        });
+        let told = told.await.unwrap();
+        assert_eq!((body(&told), told.attempt), ("winner", 2), "{fault:?}");
+        assert!(!told.is_executed());
+    }
+}
+
+/// Where the other execution still runs nobody knows what its answer will be, and a rejection
+/// would deny it.
+#[tokio::test(start_paused = true)]
+async fn a_rejection_is_not_told_while_the_one_that_took_over_runs() {
+    let world = World::new(|builder| builder);
+    world.store.fail(Verb::Renew, [Fault::Request(ErrorKind::NotApplied); 1_000]);
+    world.store.fail(Verb::Release, [Fault::Silence; 1_000]);
+    let other = world.clone();
+    let told = world.run(async move |_| {
+        sleep(LEASE).await;
+        tokio::spawn(async move {
+            let handler = async |_| {
+                sleep(LEASE * 2).await;
+                Ok("later".to_owned())
+            };
+            other.run(handler).await
+        });
+        sleep(Duration::from_millis(1)).await;
+        Err::<Reply, _>(Failure::reject(Reply::new(422).unwrap()))
+    });
+    assert!(matches!(told.await, Err(RunError::LeaseLost)));
+}
+
 /// A call that says nothing of its request, to an operation that compares them, is refused.
 #[tokio::test(start_paused = true)]
 async fn a_call_and_its_operation_agree_on_comparing() {

@@ -13,6 +13,8 @@ mod replies;
 mod resuming;
 mod running;
 mod shutting_down;
+mod taking_over;
+mod waiting;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -214,7 +214,32 @@ async fn hold_does_not_apply_to_an_attempt_that_was_rolled_back_and_never_began(
             fails(execution, store).await
         })
         .await;
-    assert!(matches!(result, Err(RunError::RolledBack)));
+    assert!(matches!(result, Err(RunError::Held { attempt: 1 })), "{result:?}");
     assert!(matches!(world.retry().await, Err(RunError::Held { attempt: 1 })));
     assert_eq!(world.rows(), 0);
+
+    // So is one that marks begun before its handler: its transaction may not be all that it did.
+    // It is told what a retry will be told.
+    let world = World::with(LocalForm::ClaimFirst, |builder| builder.on_unknown(OnUnknown::Hold));
+    let result = world.run(fails).await;
+    assert!(matches!(result, Err(RunError::Held { attempt: 1 })), "{result:?}");
+    assert!(matches!(world.retry().await, Err(RunError::Held { attempt: 1 })));
+    assert_eq!((world.rows(), world.runs()), (0, 1));
+}
+
+/// A handler that says that it is about to act may have acted: that its transaction was rolled
+/// back does not say that nothing was done.
+#[tokio::test(start_paused = true)]
+async fn a_rollback_after_the_handler_said_that_it_begins_is_not_nothing() {
+    let world =
+        World::with(LocalForm::ClaimFirst, |builder| builder.resumable().begun(Begun::ByHandler));
+    let result = world
+        .run(async |execution, store| {
+            execution.begin().await?;
+            let _transaction = ordered(&execution, &store).await?;
+            Err::<Reply, _>(Failure::unknown("broken"))
+        })
+        .await;
+    assert!(matches!(result, Err(RunError::Unknown)), "{result:?}");
+    assert_eq!(body(&world.order("second").await.unwrap()), "second");
 }
