@@ -29,6 +29,7 @@ mod model;
 mod owned;
 mod peer;
 mod random;
+pub mod relay_kills;
 pub mod report;
 mod together;
 mod trace;

@@ -83,7 +83,7 @@ pub(super) fn stores() -> Vec<BrokenStore> {
         BrokenStore::new(
             "heartbeat-after-completion-is-lost",
             "a heartbeat that finds its own reply is told that the fence is lost",
-            "R13",
+            "R8, R13",
             "verbs::renew_when_completed",
             Renews(|decision, _, _, _| {
                 if matches!(decision.outcome, Ok(Renewed::Completed)) {

@@ -84,6 +84,7 @@ impl TransactionalStore for Workshop {
 
     async fn begin(&self) -> Result<Open, StoreError> {
         let writer = self.writer(Verb::Begin).await?;
+        self.pause().await;
         let work = self.data().clone();
         Ok(Open { store: self.clone(), work, savepoint: None, _writer: writer })
     }
@@ -98,6 +99,7 @@ impl TransactionalStore for Workshop {
     }
 
     async fn claim_in(&self, open: &mut Open, claim: &Claim<'_>) -> Result<Claimed, StoreError> {
+        self.pause().await;
         let outside = self.lever() == InTransaction::ClaimsOutside;
         self.decide_in(open, Verb::Claim, (claim.scope, claim.key), outside, |found, now| {
             self.rules.claim(found, claim, now, self.rules.incarnation(claim))
@@ -160,6 +162,7 @@ impl TransactionalStore for Workshop {
     }
 
     async fn commit(&self, mut open: Open) -> Result<(), StoreError> {
+        self.pause().await;
         let mut work = std::mem::take(&mut open.work);
         let mut data = self.data();
         if self.lever() == InTransaction::CommitsTheRecordAlone {

@@ -18,6 +18,7 @@ mod networks;
 mod planted;
 mod races;
 mod rules;
+mod slow;
 mod sweeps;
 mod takeovers;
 mod transactions;
@@ -29,13 +30,14 @@ use std::time::Duration;
 
 use idem_core::async_trait;
 use idem_core::key::{Key, Scope};
-use idem_core::time::{Clock, ManualClock};
+use idem_core::time::{Clock, ManualClock, SystemClock};
 
 use crate::capability::{Capabilities, Capability};
 use crate::conformance::Conformance;
 use crate::fixture::{Connected, Fixture, SetupError, SteppedClock};
 use crate::memory::MemoryFixture;
 pub use planted::double_acquirer;
+pub use slow::{right_but_slow, right_but_slow_in_real_time};
 
 use lent::Rows;
 use rules::{Right, Rules};
@@ -62,10 +64,12 @@ impl BrokenStore {
     ) -> Self {
         let decides: Arc<dyn Rules> = Arc::new(decides);
         let suite = move || conformance(name, decides.clone());
-        Self::of(name, mistake, rules, caught_by, suite)
+        Self::planted(name, mistake, rules, caught_by, suite)
     }
 
-    fn of(
+    /// A store of the caller's own with a mistake planted in it: what it is called, what is wrong,
+    /// the rules that this breaks, the case that must find it, and the suite on it.
+    pub fn planted(
         name: &'static str,
         mistake: &'static str,
         rules: &'static str,
@@ -77,7 +81,7 @@ impl BrokenStore {
 
     /// It does not come back with an answer: its cases are given little time.
     #[must_use]
-    fn hanging(mut self) -> Self {
+    pub fn hanging(mut self) -> Self {
         self.hangs = true;
         self
     }
@@ -151,7 +155,7 @@ pub fn right_behind_a_connection() -> Conformance {
 fn conformance(name: &'static str, rules: Arc<dyn Rules>) -> Conformance {
     let open = move || {
         let rules = rules.clone();
-        async move { Ok(Fresh::new(rules)) }
+        async move { Ok(Fresh::on_stepped_clock(rules)) }
     };
     Conformance::new(name, capabilities(), open)
 }
@@ -166,14 +170,18 @@ fn capabilities() -> Capabilities {
 
 struct Fresh {
     store: Workshop,
-    clock: Arc<ManualClock>,
+    clock: Option<Arc<ManualClock>>,
 }
 
 impl Fresh {
-    fn new(rules: Arc<dyn Rules>) -> Self {
+    fn on_stepped_clock(rules: Arc<dyn Rules>) -> Self {
         let clock = Arc::new(ManualClock::new());
         let store = Workshop::new(rules, clock.clone() as Arc<dyn Clock>);
-        Self { store, clock }
+        Self { store, clock: Some(clock) }
+    }
+
+    fn on_real_time(rules: Arc<dyn Rules>) -> Self {
+        Self { store: Workshop::new(rules, Arc::new(SystemClock)), clock: None }
     }
 }
 
@@ -185,7 +193,7 @@ impl Fixture for Fresh {
     }
 
     fn clock(&self) -> Option<Arc<dyn SteppedClock>> {
-        Some(self.clock.clone())
+        self.clock.clone().map(|clock| clock as Arc<dyn SteppedClock>)
     }
 
     async fn restart(&self) -> Result<(), SetupError> {

@@ -16,7 +16,7 @@ use crate::fixture::{Connected, Fixture, SetupError, SteppedClock};
 
 pub(super) fn stores() -> Vec<BrokenStore> {
     let wired = |name, mistake, rules, caught_by, manners| {
-        BrokenStore::of(name, mistake, rules, caught_by, move || suite(name, manners))
+        BrokenStore::planted(name, mistake, rules, caught_by, move || suite(name, manners))
     };
     let kept = |name, mistake, rules, caught_by, keeping| {
         BrokenStore::new(name, mistake, rules, caught_by, Keeps(keeping))

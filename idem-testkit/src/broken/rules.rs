@@ -138,6 +138,11 @@ pub(super) trait Rules: Send + Sync + 'static {
         listing::forget(data, limit, |record| record.scope == *scope, transition::is_forgettable)
     }
 
+    /// How long a call waits before it does its work, and again before it answers.
+    fn pause(&self) -> Option<Duration> {
+        None
+    }
+
     fn asynchrony(&self) -> Async {
         Async::Right
     }

@@ -226,6 +226,8 @@ impl Client {
         message[MESSAGE - 8..].copy_from_slice(&of.to_be_bytes());
         // A part of it may have arrived, and the whole of it.
         connection.write_all(&message).await.map_err(|_| Broke::AfterSending)?;
+        // However soon the answer is there, a caller can go away before it is read.
+        tokio::task::yield_now().await;
         let trusts = self.manners == Manners::ReusesDroppedConnections;
         connection.read_exact(&mut message).await.map_err(|_| Broke::AfterSending)?;
         let answered = number(&message);

@@ -101,6 +101,12 @@ impl Workshop {
         Err(StoreError::new(ErrorKind::CorruptRecord, verb, detail))
     }
 
+    pub(super) async fn pause(&self) {
+        if let Some(time) = self.rules.pause() {
+            tokio::time::sleep(time).await;
+        }
+    }
+
     pub(super) fn data(&self) -> MutexGuard<'_, Data> {
         self.shared.data.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -126,6 +132,7 @@ impl Workshop {
         (scope, key): (&Scope, &Key),
         rule: impl Fn(Option<&Record>, Timestamp) -> Decision<T> + Send,
     ) -> Result<T, StoreError> {
+        self.pause().await;
         let identity = self.rules.file(scope, key);
         if self.rules.asynchrony() == Async::LeaksPermits {
             // Nobody gives it back when this future is dropped before the end.
@@ -155,6 +162,7 @@ impl Workshop {
         if self.rules.asynchrony() == Async::LeaksPermits {
             self.shared.permits.add_permits(1);
         }
+        self.pause().await;
         decision.outcome.map_err(|refusal| self.rules.error(verb, refusal, key))
     }
 
@@ -259,6 +267,7 @@ impl Store for Workshop {
     }
 
     async fn get(&self, scope: &Scope, key: &Key) -> Result<Option<Observed>, StoreError> {
+        self.pause().await;
         let (now, identity) = (self.now(), self.rules.file(scope, key));
         let mut data = self.data();
         self.check(Verb::Get, &mut data, &identity)?;
@@ -267,11 +276,13 @@ impl Store for Workshop {
     }
 
     async fn lapsed(&self, after: Option<&Cursor>, limit: u32) -> Result<Page, StoreError> {
+        self.pause().await;
         let now = self.now();
         self.rules.lapsed(&self.data(), after, limit, now)
     }
 
     async fn sweep(&self, limit: u32) -> Result<Swept, StoreError> {
+        self.pause().await;
         let stops = self.rules.keeping() == Keeping::DamageStopsSweeps;
         if stops && !self.data().damaged.is_empty() {
             let detail = "what is stored cannot be read as a record";

@@ -39,7 +39,7 @@ pub(super) fn cases() -> Vec<Case> {
         ),
         Case::new(
             "admin::list_filters",
-            "R4",
+            "R4, R10",
             "scope, operation and state filter a listing, alone and together",
             list_filters,
         ),

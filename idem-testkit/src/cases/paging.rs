@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use idem_core::error::ErrorKind;
+use idem_core::key::{Key, Scope};
 use idem_core::store::{Cursor, MAX_PAGE, Store};
 
 use crate::ask::{Ask, LONG, recovery, sealed};
@@ -25,6 +26,12 @@ pub(super) fn cases() -> Vec<Case> {
             "R10",
             "pages of any size give each lapsed record once, oldest lease first",
             oldest_first,
+        ),
+        Case::new(
+            "paging::leases_that_end_together",
+            "R10",
+            "of records whose leases ended at one instant pages of any size give each one once",
+            ended_together,
         ),
         Case::new(
             "paging::records_are_whole",
@@ -100,17 +107,43 @@ async fn only_lapsed(cx: Context) -> CaseResult {
     cx.lapsed(&peer, &taken).await?;
     acquire(&peer, &cx.again(&taken)).await?;
 
-    let mut seen: Vec<_> = lapsed_of(&peer, &lapsed.scope, 100)
-        .await?
-        .into_iter()
-        .map(|seen| seen.record.key)
-        .collect();
-    seen.sort();
-    expected.sort();
-    let names = |keys: &[idem_core::key::Key]| -> Vec<String> {
-        keys.iter().map(|key| key.as_bytes().escape_ascii().to_string()).collect()
+    for limit in [100, 1, 2] {
+        let what = format!("the lapsed keys in pages of {limit}");
+        listed(&peer, &lapsed.scope, limit, &expected, &what).await?;
+    }
+    Ok(())
+}
+
+/// Expects these keys of a scope to be listed, each once, in any order.
+async fn listed(peer: &Peer, of: &Scope, limit: u32, keys: &[Key], what: &str) -> CaseResult {
+    let seen: Vec<Key> =
+        lapsed_of(peer, of, limit).await?.into_iter().map(|seen| seen.record.key).collect();
+    let names = |keys: &[Key]| {
+        let mut names: Vec<String> =
+            keys.iter().map(|key| key.as_bytes().escape_ascii().to_string()).collect();
+        names.sort();
+        names
     };
-    equal("the lapsed keys", names(&seen), names(&expected))
+    equal(what, names(&seen), names(keys))
+}
+
+async fn ended_together(cx: Context) -> CaseResult {
+    let peer = cx.connect().await?;
+    let (mut keys, mut fences) = (Vec::new(), Vec::new());
+    for number in 0..7 {
+        let ask = cx.ask(&format!("k{number}"));
+        fences.push(acquire(&peer, &ask).await?.fence);
+        keys.push(ask.key);
+    }
+    for fence in &fences {
+        // A stepped clock stands still meanwhile; on another one they end almost together.
+        peer.renew(fence, Duration::ZERO).await?;
+    }
+    for limit in [1, 2, 3, 7, 100] {
+        let what = format!("the keys in pages of {limit}");
+        listed(&peer, &fences[0].scope, limit, &keys, &what).await?;
+    }
+    Ok(())
 }
 
 async fn oldest_first(cx: Context) -> CaseResult {

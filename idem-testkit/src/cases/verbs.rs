@@ -53,10 +53,10 @@ async fn try_each(cx: Context, verb: Verb, state: State) -> CaseResult {
 
 const VERBS: &[Verb] = &[
     Verb { name: "claim", rules: "R2, R4, R5, R8", needs: &[], variants: claims },
-    Verb { name: "renew", rules: "R7, R8", needs: &[], variants: renewals },
-    Verb { name: "checkpoint", rules: "R7, R8", needs: &[], variants: checkpoints },
-    Verb { name: "complete", rules: "R5, R7, R8", needs: &[], variants: completions },
-    Verb { name: "release", rules: "R5, R8, R14", needs: &[], variants: releases },
+    Verb { name: "renew", rules: "R7, R8, R9", needs: &[], variants: renewals },
+    Verb { name: "checkpoint", rules: "R7, R8, R9", needs: &[], variants: checkpoints },
+    Verb { name: "complete", rules: "R5, R7, R8, R9", needs: &[], variants: completions },
+    Verb { name: "release", rules: "R5, R8, R9, R14", needs: &[], variants: releases },
     Verb { name: "sweep", rules: "R10, R11", needs: &[], variants: sweeps },
     Verb { name: "lapsed", rules: "R10", needs: &[], variants: pages },
     Verb {

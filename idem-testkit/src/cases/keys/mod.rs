@@ -51,7 +51,7 @@ pub(super) fn cases() -> Vec<Case> {
         ),
         Case::new(
             "keys::many_at_once",
-            "R2",
+            "R2, R3",
             "many keys at once, each in progress, are each completed",
             many_keys_at_once,
         ),

@@ -91,10 +91,10 @@ async fn requeued(cx: Context) -> CaseResult {
     let peer = cx.connect().await?;
     let outbox = peer.outbox()?;
     let ids = push(&peer, &[("poison", "a"), ("worse", "a"), ("behind", "a")]).await?;
-    for place in 0..2 {
+    for id in &ids[..2] {
         let past = LeaseMessages::new(LONG, 1).past_dead(true);
         let held = outbox.lease(&past).await?.messages;
-        equal("the head", held[0].lease.id, ids[place])?;
+        equal("the head", held[0].lease.id, *id)?;
         settle(&outbox, &[Settlement::dead(held[0].lease, "bad")]).await?;
     }
     equal("put back", outbox.requeue(&[ids[0], ids[2]]).await?, 1)?;

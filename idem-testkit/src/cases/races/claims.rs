@@ -60,7 +60,7 @@ pub(super) fn cases() -> Vec<Case> {
         ),
         Case::new(
             "races::losers_change_nothing",
-            "R2",
+            "R2, R8",
             "whatever losers do at once, the winner's record stays as it is",
             losers_change_nothing,
         ),

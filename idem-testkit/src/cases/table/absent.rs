@@ -17,7 +17,7 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new(
             "table::absent_is_inserted",
-            "R1",
+            "R1, R15, R26",
             "a claim of a new key is attempt 1 and stores what it carried",
             absent_is_inserted,
         ),
@@ -35,7 +35,7 @@ pub(super) fn cases() -> Vec<Case> {
         ),
         Case::new(
             "table::expired_is_inserted_anew",
-            "R8, R11",
+            "R4, R8, R11",
             "an expired reply counts as absent: a new life, and nothing of the old one in it",
             expired_is_inserted_anew,
         ),
@@ -116,8 +116,10 @@ async fn expired_is_inserted_anew(cx: Context) -> CaseResult {
     let ask = cx.ask("k");
     let old = expired(&peer, &ask).await?;
     let next = cx.again(&ask).operation("refund").print(print(2));
+    cx.pass(cx.brief()).await?;
     let held = acquire(&peer, &next).await?;
     equal("the attempt", held.fence.attempt, 1)?;
+    that(held.age < cx.brief(), "an age counted from this claim", held.age)?;
     that(held.fence.incarnation != old.fence.incarnation, "a fresh incarnation", &held.fence)?;
     that(!held.replaced, "an expired reply not to count as replaced", &held)?;
     equal("the recovery point", held.recovery, None)?;

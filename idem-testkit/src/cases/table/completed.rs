@@ -40,7 +40,7 @@ pub(super) fn cases() -> Vec<Case> {
         ),
         Case::new(
             "table::completion_keeps_the_fingerprint",
-            "R4",
+            "R4, R24",
             "what was asked is still known after completion, and the input is gone",
             completion_keeps_the_fingerprint,
         ),

@@ -17,13 +17,13 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new(
             "table::lapsed_is_taken_over",
-            "R7, R15",
+            "R7, R8, R15",
             "a taker gets attempt 2, the recovery point and the first claim's input",
             lapsed_is_taken_over,
         ),
         Case::new(
             "table::takeover_keeps_what_is_stored",
-            "R15, R20",
+            "R11, R15, R20",
             "operation, fingerprint, input, retention and first claim stay as the first claim's",
             takeover_keeps_what_is_stored,
         ),
