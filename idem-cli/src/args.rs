@@ -30,6 +30,7 @@ pub enum Command {
     Release(operator::ReleaseArgs),
     Forget(operator::ForgetArgs),
     Sweep(operator::SweepArgs),
+    Outbox(operator::OutboxArgs),
     Migrate(operator::MigrateArgs),
     Preflight(operator::PreflightArgs),
     Conformance(conformance::Args),

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use idem_core::admin::Admin;
 use idem_core::error::{ErrorKind, StoreError};
 use idem_core::memory::MemoryStore;
+use idem_core::outbox::Outbox;
 use idem_core::preflight::Finding;
 use idem_postgres::PostgresStore;
 use idem_redis::RedisStore;
@@ -23,6 +24,8 @@ use crate::exit::{Exit, Failure};
 pub struct Opened {
     /// Its records.
     pub store: Arc<dyn Admin>,
+    /// Its outbox, where it has one.
+    pub outbox: Option<Arc<dyn Outbox>>,
 }
 
 /// How a command means to use a store.
@@ -152,7 +155,7 @@ async fn open_memory(intent: Intent) -> Result<Opened, Failure> {
         let why = "a memory: store lives in the process that serves it; there is nothing to open";
         return Err(Failure::new(Exit::Usage, why));
     }
-    Ok(Opened { store: Arc::new(MemoryStore::new()) })
+    Ok(Opened { store: Arc::new(MemoryStore::new()), outbox: None })
 }
 
 async fn preflight_memory() -> Result<Vec<Finding>, Failure> {
@@ -166,7 +169,8 @@ async fn preflight_memory() -> Result<Vec<Finding>, Failure> {
 async fn open_sqlite(url: String, intent: Intent) -> Result<Opened, Failure> {
     let creates = intent != Intent::Operate;
     let store = SqliteStore::builder().migrates(creates).connect(&url).await;
-    Ok(Opened { store: Arc::new(store.map_err(store_failure)?) })
+    let store = store.map_err(store_failure)?;
+    Ok(Opened { outbox: Some(store.outbox()), store: Arc::new(store) })
 }
 
 async fn preflight_sqlite(url: String) -> Result<Vec<Finding>, Failure> {
@@ -176,7 +180,8 @@ async fn preflight_sqlite(url: String) -> Result<Vec<Finding>, Failure> {
 async fn open_postgres(url: String, intent: Intent) -> Result<Opened, Failure> {
     let creates = intent != Intent::Operate;
     let store = PostgresStore::builder().migrates(creates).connect(&url).await;
-    Ok(Opened { store: Arc::new(store.map_err(store_failure)?) })
+    let store = store.map_err(store_failure)?;
+    Ok(Opened { outbox: Some(store.outbox()), store: Arc::new(store) })
 }
 
 async fn preflight_postgres(url: String) -> Result<Vec<Finding>, Failure> {
@@ -186,7 +191,7 @@ async fn preflight_postgres(url: String) -> Result<Vec<Finding>, Failure> {
 async fn open_redis(url: String, intent: Intent) -> Result<Opened, Failure> {
     let creates = intent != Intent::Operate;
     let store = RedisStore::builder().migrates(creates).connect(&url).await;
-    Ok(Opened { store: Arc::new(store.map_err(store_failure)?) })
+    Ok(Opened { store: Arc::new(store.map_err(store_failure)?), outbox: None })
 }
 
 async fn preflight_redis(url: String) -> Result<Vec<Finding>, Failure> {

@@ -81,6 +81,7 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Release(args) => operator::run_release(args),
         Command::Forget(args) => operator::run_forget(args),
         Command::Sweep(args) => operator::run_sweep(args),
+        Command::Outbox(args) => operator::run_outbox(args),
         Command::Migrate(args) => operator::run_migrate(args),
         Command::Preflight(args) => operator::run_preflight(args),
     }

@@ -8,6 +8,7 @@ mod forget;
 mod inspect;
 mod list;
 mod migrate;
+mod outbox;
 mod preflight;
 mod record;
 mod release;
@@ -30,6 +31,7 @@ pub use forget::Args as ForgetArgs;
 pub use inspect::Args as InspectArgs;
 pub use list::Args as ListArgs;
 pub use migrate::Args as MigrateArgs;
+pub use outbox::Args as OutboxArgs;
 pub use preflight::Args as PreflightArgs;
 pub use release::Args as ReleaseArgs;
 pub use settle::Args as SettleArgs;
@@ -81,6 +83,7 @@ commands! {
     run_forget: forget,
     run_sweep: sweep,
     run_migrate: migrate,
+    run_outbox: outbox,
     run_preflight: preflight,
 }
 

@@ -3,6 +3,7 @@
 mod command;
 mod files;
 mod listing;
+mod outbox;
 mod releasing;
 mod settling;
 #[allow(dead_code)] // Each test binary uses a part of it.
