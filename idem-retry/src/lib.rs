@@ -37,12 +37,16 @@
 //! - [`Outcome`]: answered, replayed, given up, or **unknown**.
 //! - [`one_layer`]: calls inside calls do not multiply their attempts.
 //! - [`IdempotencyKey`]: one for each logical call.
+//! - `reqwest` and `tower`, features of these names: calls of reqwest, a middleware for
+//!   reqwest-middleware, and a layer for hyper and tonic.
 //!
 //! # What it does not do
 //! It sends nothing itself, hedges nothing, breaks no circuit, and slows nobody down: a budget
 //! refuses retries, never a first attempt. It does not outlive its process: what must happen in the
 //! end belongs into a job or an outbox, under the same key.
 
+#[cfg(any(feature = "reqwest", feature = "tower"))]
+mod adapter;
 mod attempt;
 pub mod budget;
 mod call;
@@ -57,9 +61,15 @@ pub mod one_layer;
 mod outcome;
 mod policy;
 pub mod random;
+#[cfg(feature = "reqwest")]
+pub mod reqwest;
 mod retry;
 mod retry_after;
+#[cfg(feature = "tower")]
+pub mod tower;
 
+#[cfg(any(feature = "reqwest", feature = "tower"))]
+pub use adapter::{Failed, HttpRetry, Replayable, Report};
 pub use attempt::{ATTEMPT_HEADER, Announced, Attempt};
 pub use budget::{Budget, BudgetError, Load};
 pub use class::{Applied, Attempted, Class, Reason, Transient};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderName, Method, Uri};
+use http::{HeaderMap, HeaderName, Method, StatusCode};
 
 use super::Seen;
 use crate::attempt::Attempt;
@@ -104,7 +104,7 @@ impl HttpRetry {
     pub(crate) fn prepare(
         &self,
         method: &Method,
-        to: &Authority<'_>,
+        destination: &str,
         headers: &mut HeaderMap,
         traits: Option<Traits>,
         one_shot: bool,
@@ -117,10 +117,10 @@ impl HttpRetry {
         if let Some(lifetime) = self.key_lifetime.filter(|_| is_keyed) {
             options = options.key_lifetime(lifetime);
         }
-        let destination = self.destination.clone();
+        let shared = self.destination.clone();
         Prepared {
             settings: self.clone(),
-            destination: destination.unwrap_or_else(|| Destination::named(&to.name())),
+            destination: shared.unwrap_or_else(|| Destination::named(destination)),
             traits: traits.unwrap_or_else(|| Traits::of(method, is_keyed)),
             options,
         }
@@ -140,11 +140,13 @@ impl Prepared {
         &self.settings.rules
     }
 
-    /// Makes the attempts. `judge` may read an answer otherwise than the rules do.
-    pub(crate) async fn run<R: AsRef<HeaderMap>, E, F, Fut>(
+    /// Makes the attempts. `head` shows what is read of an answer, and `judge` may read it
+    /// otherwise than the rules do.
+    pub(crate) async fn run<R, E, F, Fut>(
         &self,
+        head: impl Fn(&R) -> (StatusCode, &HeaderMap),
+        judge: impl Fn(&HttpRules, Traits, &HeaderMap) -> Option<Class>,
         fault_of: impl Fn(&E) -> Fault,
-        judge: impl Fn(&Seen<R>) -> Option<Class>,
         op: F,
     ) -> Outcome<Seen<R>, E>
     where
@@ -153,12 +155,15 @@ impl Prepared {
     {
         let Self { settings: HttpRetry { retry, rules, .. }, traits, .. } = self;
         let classify = |attempted: Attempted<'_, Seen<R>, E>| match attempted {
-            Attempted::Answer(seen) => judge(seen).unwrap_or_else(|| {
-                let headers = seen.response.as_ref();
-                let answer = Answer::new(seen.status, headers, retry.time_of_day());
-                rules.answer(*traits, &answer.problem_type(seen.problem_type.as_deref()))
-            }),
+            Attempted::Answer(seen) => {
+                let (status, headers) = head(&seen.response);
+                judge(rules, *traits, headers).unwrap_or_else(|| {
+                    let answer = Answer::new(status, headers, retry.time_of_day());
+                    rules.answer(*traits, &answer.problem_type(seen.problem_type.as_deref()))
+                })
+            }
             Attempted::Error(error) => rules.fault(*traits, fault_of(error)),
+            // How far it came is not known.
             Attempted::TimedOut => rules.fault(*traits, Fault::Lost),
         };
         retry.call_with(&self.destination, self.options, classify, op).await

@@ -45,12 +45,16 @@
 //! protection. Nothing of a GET ever counts as applied.
 
 mod answer;
+#[cfg(feature = "tower")]
+mod grpc;
 mod problem;
 mod rules;
 
 use http::Method;
 
 pub use answer::Answer;
+#[cfg(feature = "tower")]
+pub(crate) use grpc::grpc;
 pub use problem::{MAX_PROBLEM_BYTES, is_problem, problem_type};
 pub use rules::HttpRules;
 
