@@ -10,7 +10,7 @@ use idem_core::store::{MAX_PAGE, Store};
 use idem_redis::redis::aio::MultiplexedConnection;
 use idem_redis::redis::cluster::ClusterClient;
 use idem_redis::redis::cluster_async::ClusterConnection;
-use idem_redis::redis::{Client, cmd};
+use idem_redis::redis::{Client, RedisResult, cmd};
 use idem_redis::{PARTITIONS, RedisStore};
 use idem_testkit::capability::{Capabilities, Capability};
 use idem_testkit::conformance::Conformance;
@@ -113,10 +113,11 @@ impl Plain {
     async fn delete(&mut self, name: &str) -> Result<(), SetupError> {
         let mut command = cmd("DEL");
         command.arg(name);
-        Ok(match self {
-            Self::Server(connection) => command.query_async(connection).await?,
-            Self::Cluster(connection) => command.query_async(&mut **connection).await?,
-        })
+        let deleted: RedisResult<()> = match self {
+            Self::Server(connection) => command.query_async(connection).await,
+            Self::Cluster(connection) => command.query_async(&mut **connection).await,
+        };
+        Ok(deleted?)
     }
 }
 
