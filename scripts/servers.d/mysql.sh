@@ -1,18 +1,34 @@
-# A private server for the tests of idem-mysql, on loopback: MariaDB, the system's package.
+# Private servers for the tests of idem-mysql, on loopback: MariaDB, the system's package.
 # Sourced, not run; needs scripts/lib.sh.
 #
-#   IDEM_MYSQL_URL  a user who may make and drop databases
+#   IDEM_MYSQL_URL          a user who may make and drop databases
+#   IDEM_MYSQL_LATIN1_URL   the same where the server's collation is latin1_swedish_ci,
+#   IDEM_MYSQL_GENERAL_URL  utf8mb4_general_ci
+#   IDEM_MYSQL_BIN_URL      and utf8mb4_bin
 #
-# A variable that is set already is left as it is, and no server is started: so the same tests run
-# on any server, MySQL included. Tests that kill a server start MariaDB themselves, by this file.
+# Where IDEM_MYSQL_URL is set already no server is started, and the others are that server too: so
+# the same tests run on any server, MySQL included, with the collations set on each database.
+# Tests that kill a server start MariaDB themselves, by this file.
 
 mysql_start() {
-  local dir=$1 port
+  local dir=$1 port home
   mkdir -p "$dir"
   mysql_install
-  [ -z "${IDEM_MYSQL_URL:-}" ] || return 0
-  mysql_launch "$(mysql_home "$dir")/server"
+  if [ -n "${IDEM_MYSQL_URL:-}" ]; then
+    export IDEM_MYSQL_LATIN1_URL=${IDEM_MYSQL_LATIN1_URL:-$IDEM_MYSQL_URL}
+    export IDEM_MYSQL_GENERAL_URL=${IDEM_MYSQL_GENERAL_URL:-$IDEM_MYSQL_URL}
+    export IDEM_MYSQL_BIN_URL=${IDEM_MYSQL_BIN_URL:-$IDEM_MYSQL_URL}
+    return 0
+  fi
+  home=$(mysql_home "$dir")
+  mysql_launch "$home/server" --innodb-buffer-pool-size=256M
   export IDEM_MYSQL_URL=mysql://idem:idem@127.0.0.1:$port/mysql
+  mysql_launch "$home/latin1" --character-set-server=latin1 --collation-server=latin1_swedish_ci
+  export IDEM_MYSQL_LATIN1_URL=mysql://idem:idem@127.0.0.1:$port/mysql
+  mysql_launch "$home/general" --character-set-server=utf8mb4 --collation-server=utf8mb4_general_ci
+  export IDEM_MYSQL_GENERAL_URL=mysql://idem:idem@127.0.0.1:$port/mysql
+  mysql_launch "$home/bin" --character-set-server=utf8mb4 --collation-server=utf8mb4_bin
+  export IDEM_MYSQL_BIN_URL=mysql://idem:idem@127.0.0.1:$port/mysql
 }
 
 mysql_stop() {
@@ -73,7 +89,7 @@ mysql_launch() {
   port=$(cat "$dir/port")
   mysql_spawn "$dir" mariadbd --no-defaults --datadir="$dir/data" --tmpdir="$dir/tmp" \
     --bind-address=127.0.0.1 --port="$port" --socket="$dir/socket" --pid-file="$dir/server.pid" \
-    --skip-name-resolve --max-connections=400 --innodb-buffer-pool-size=256M "$@"
+    --skip-name-resolve --max-connections=400 "$@"
   mysql_until_ready "$port" "$dir/log"
 }
 
