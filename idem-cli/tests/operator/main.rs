@@ -4,6 +4,8 @@ mod command;
 mod files;
 mod listing;
 mod outbox;
+mod page;
+mod postgres;
 mod releasing;
 mod settling;
 #[allow(dead_code)] // Each test binary uses a part of it.
