@@ -39,6 +39,8 @@ mod claim;
 mod conditions;
 mod config;
 mod failure;
+#[cfg(test)]
+mod names;
 mod outbox;
 #[cfg(test)]
 mod plans;

@@ -13,41 +13,47 @@ const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
 
 #[test]
 fn every_statement_finds_its_rows_by_an_index() {
+    let records = std::env::var("IDEM_PLAN_RECORDS");
+    let records = records.map_or(100_000, |text| text.parse::<u64>().unwrap());
+    let seen = on_full_tables(records, async |connection| look(connection).await);
+    assert_eq!(seen, Vec::<String>::new(), "plans that read a whole table");
+}
+
+/// Runs `test` in a database of its own, whose tables hold so many records.
+pub(crate) fn on_full_tables<T>(records: u64, test: impl AsyncFnOnce(&mut PgConnection) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let url = std::env::var("IDEM_POSTGRES_URL")
             .expect("set IDEM_POSTGRES_URL to a Postgres server; scripts/test starts one");
-        let records = std::env::var("IDEM_PLAN_RECORDS");
-        let records = records.map_or(100_000, |text| text.parse::<u64>().unwrap());
         let mut server = PgConnection::connect(&url).await.unwrap();
-        let database = format!("idem_plans_{:08x}", std::process::id());
+        let database = format!("idem_full_{records}_{:08x}", std::process::id());
         run(&mut server, &format!("CREATE DATABASE {database} TEMPLATE template0")).await;
         let (prefix, _) = url.rsplit_once('/').unwrap();
-        let seen = look(&format!("{prefix}/{database}"), records).await;
+        let mut connection = PgConnection::connect(&format!("{prefix}/{database}")).await.unwrap();
+        for migration in crate::schema::MIGRATIONS {
+            run(&mut connection, migration).await;
+        }
+        fill(&mut connection, records).await;
+        let result = test(&mut connection).await;
         run(&mut server, &format!("DROP DATABASE {database} WITH (FORCE)")).await;
-        assert_eq!(seen, Vec::<String>::new(), "plans that read a whole table");
-    });
+        result
+    })
 }
 
 /// The plans that read a whole table.
-async fn look(url: &str, records: u64) -> Vec<String> {
-    let mut connection = PgConnection::connect(url).await.unwrap();
-    for migration in crate::schema::MIGRATIONS {
-        run(&mut connection, migration).await;
-    }
-    fill(&mut connection, records).await;
+async fn look(connection: &mut PgConnection) -> Vec<String> {
     let tables = Tables::new("public", "idem").unwrap();
     let mut bad = Vec::new();
     for (name, statement, arguments) in statements(&Statements::new(&tables)) {
         let text = statement.as_str();
-        run(&mut connection, &format!("PREPARE {name} AS {text}")).await;
+        run(connection, &format!("PREPARE {name} AS {text}")).await;
         for mode in ["force_generic_plan", "force_custom_plan"] {
-            run(&mut connection, &format!("SET plan_cache_mode = {mode}")).await;
+            run(connection, &format!("SET plan_cache_mode = {mode}")).await;
             // What is written is taken back, so that the next plan finds the same table.
-            run(&mut connection, "BEGIN").await;
+            run(connection, "BEGIN").await;
             let explain = format!("EXPLAIN (ANALYZE, BUFFERS, WAL) EXECUTE {name} ({arguments})");
             let plan = connection.fetch_all(sqlx::raw_sql(AssertSqlSafe(explain))).await.unwrap();
-            run(&mut connection, "ROLLBACK").await;
+            run(connection, "ROLLBACK").await;
             let plan: Vec<String> = plan.iter().map(|row| row.get(0)).collect();
             if mode == "force_generic_plan" {
                 println!("### {name}\n\n```text\n{}\n```\n", plan.join("\n"));
@@ -94,7 +100,7 @@ async fn fill(connection: &mut PgConnection, records: u64) {
 }
 
 /// Each statement, as often as it has an answer of its own, with parameters that give it.
-fn statements(all: &Statements) -> Vec<(&'static str, &SqlStr, String)> {
+pub(crate) fn statements(all: &Statements) -> Vec<(&'static str, &SqlStr, String)> {
     // Completed; live; lapsed: of the last two the odd ones run.
     let completed = "'acct_7', sha256('7')";
     let live = "'acct_7', sha256('open7')";
@@ -133,7 +139,7 @@ fn statements(all: &Statements) -> Vec<(&'static str, &SqlStr, String)> {
     ]
 }
 
-async fn run(connection: &mut PgConnection, statements: &str) {
+pub(crate) async fn run(connection: &mut PgConnection, statements: &str) {
     let text = AssertSqlSafe(statements.to_owned());
     let ran = connection.execute(sqlx::raw_sql(text)).await;
     ran.unwrap_or_else(|error| panic!("{statements}: {error}"));
