@@ -11,7 +11,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{Response, StatusCode};
+use idem_core::reply::Reply;
 use serde::Serialize;
+
+use crate::header_filter::to_field;
 
 pub use self::code::Code;
 
@@ -121,6 +124,27 @@ impl Problem {
         };
         // Strings and numbers only: it cannot fail.
         serde_json::to_vec(&document).unwrap_or_default().into()
+    }
+
+    /// What is stored as the reply of an execution that ended without one, where its operation
+    /// wants that: a 500 that says that nothing runs again.
+    pub fn server_error() -> Self {
+        let detail = "The request was executed and ended without an answer. What it did is not \
+                      known, and it does not run again under this idempotency key.";
+        Self::new(Code::HandlerFailed).detail(detail)
+    }
+
+    /// The problem as a reply to store: for
+    /// [`EngineBuilder::server_error`](idem_core::engine::EngineBuilder::server_error), where a
+    /// reconciler resumes what a client of the layer began. `base` is that of the layer. A status
+    /// that no reply can have, over 599, becomes 500.
+    pub fn into_reply(self, base: &str) -> Reply {
+        let response: Response<Bytes> = self.into_response(base);
+        Reply::new(response.status().as_u16())
+            .or_else(|_| Reply::new(500))
+            .expect("500 is a status")
+            .with_headers(response.headers().iter().map(to_field))
+            .with_body(response.into_body())
     }
 
     /// The response, for any body that bytes make.

@@ -10,17 +10,30 @@ use idem_core::engine::{Call, Execution};
 use idem_core::fingerprint::{Fingerprints, Material};
 use idem_core::input::Input;
 use idem_core::key::{Key, Scope};
+use idem_core::operation::OnUnknown;
+use idem_core::reply::Reply;
 
 use crate::client_uri;
 use crate::collected::Collected;
 use crate::guard::Guard;
 use crate::header_filter::{to_field, to_map};
+use crate::problem::Problem;
 use crate::request_body::RequestBody;
 
 impl Guard {
     /// The call that this request makes.
     pub(crate) fn call(&self, scope: Scope, key: Key, parts: &Parts, body: &Bytes) -> Call {
-        Call::new(scope, key, self.fingerprints(parts, body)).with_input(self.input(parts, body))
+        let call = Call::new(scope, key, self.fingerprints(parts, body));
+        let call = call.with_input(self.input(parts, body));
+        match self.operation.on_unknown() {
+            OnUnknown::StoreServerError => call.with_server_error(self.server_error()),
+            _ => call,
+        }
+    }
+
+    /// What is stored where the operation wants a server error stored.
+    fn server_error(&self) -> Reply {
+        Problem::server_error().into_reply(&self.settings.problem_base)
     }
 
     fn fingerprints(&self, parts: &Parts, body: &Bytes) -> Fingerprints {
@@ -61,7 +74,8 @@ impl Guard {
     }
 
     /// What the service gets to see. From the second attempt on that is what the first one saw,
-    /// where it is stored: a retry may spell the same request differently.
+    /// where it is stored: a retry may spell the same request differently. Trailers are not
+    /// stored, so where an input is kept no attempt sees any.
     pub(crate) fn request_for<B>(
         self: &Arc<Self>,
         execution: &Execution,
@@ -69,10 +83,12 @@ impl Guard {
         body: Collected,
     ) -> Request<RequestBody<B>> {
         let body = match execution.input() {
-            Some(first) if execution.attempt() > 1 => {
+            Some(first) if self.operation.keeps_input() && execution.attempt() > 1 => {
                 self.restore_headers(&mut parts.headers, first);
-                Collected::new(first.body().clone(), body.trailers().cloned())
+                client_uri::restore_query(&mut parts, first);
+                Collected::new(first.body().clone(), None)
             }
+            _ if self.operation.keeps_input() => Collected::new(body.data().clone(), None),
             _ => body,
         };
         parts.extensions.insert(execution.clone());

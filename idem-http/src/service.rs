@@ -90,7 +90,7 @@ where
             Admission::Pass => Box::pin(pass(ready, parts, body)),
             Admission::PassUnprotected => {
                 tracing::warn!(
-                    operation = %guard.operation.name(),
+                    idem.operation = %guard.operation.name(),
                     "switched off; running WITHOUT PROTECTION against duplicates"
                 );
                 Box::pin(async move {
@@ -103,10 +103,10 @@ where
             Admission::Refuse(problem) => Box::pin(async move { Ok(refused(&guard, problem)) }),
             Admission::Guard { scope, key } => {
                 let span = tracing::info_span!(
-                    "idempotent",
-                    operation = %guard.operation.name(),
-                    key_hash = %guard.engine.key_hasher().hash(&scope, &key),
-                    outcome = tracing::field::Empty,
+                    "idem.request",
+                    idem.operation = %guard.operation.name(),
+                    idem.key_hash = %guard.engine.key_hasher().hash(&scope, &key),
+                    idem.outcome = tracing::field::Empty,
                 );
                 let running = run(guard, ready, scope, key, Request::from_parts(parts, body));
                 Box::pin(async move { Ok(running.await) }.instrument(span))
@@ -131,7 +131,7 @@ where
 /// A refusal is marked, for the case that another layer outside stores answers.
 fn refused<B>(guard: &Guard, problem: Problem) -> Response<ReplyBody<B>> {
     tracing::debug!(
-        operation = %guard.operation.name(),
+        idem.operation = %guard.operation.name(),
         problem = problem.code().name(),
         "refused before a claim"
     );
@@ -174,12 +174,12 @@ where
     };
     match guard.engine.run(&guard.operation, call, handler).await {
         Ok(outcome) => {
-            tracing::Span::current().record("outcome", name_of(outcome.how));
+            tracing::Span::current().record("idem.outcome", name_of(outcome.how));
             guard.outcome(outcome, &slot)
         }
         Err(error) => {
             let problem = guard.problem_of(&error);
-            tracing::Span::current().record("outcome", problem.code().name());
+            tracing::Span::current().record("idem.outcome", problem.code().name());
             guard.problem(problem)
         }
     }

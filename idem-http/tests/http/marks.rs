@@ -160,8 +160,12 @@ async fn a_panic_and_a_failure_end_as_the_operation_chooses() {
                     assert_eq!(world.effects.count(), 1);
                 }
                 _ => {
-                    assert_eq!(first.status, 500);
+                    // What is stored is a problem document like every other.
+                    assert_eq!(first.problem(), (500, "handler-failed".into()));
+                    assert_eq!(first.header("content-type"), Some("application/problem+json"));
+                    assert_eq!(first.json()["error"]["code"], "idempotency_handler_failed");
                     assert!(second.is_replay());
+                    assert_eq!(first.body, second.body);
                     assert_eq!((second.status.as_u16(), world.effects.count()), (500, 1));
                 }
             }

@@ -5,10 +5,13 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use axum::extract::Path;
 use axum::routing::post as on_post;
 use bytes::Bytes;
 use http::header::HeaderMap;
-use http::{Request, StatusCode};
+use http::{Request, StatusCode, Uri};
+use http_body::Frame;
+use http_body_util::{BodyExt as _, StreamBody};
 use idem_core::engine::{Engine, Execution, Failure};
 use idem_core::memory::MemoryStore;
 use idem_core::operation::{Begun, Operation};
@@ -64,6 +67,45 @@ async fn a_second_attempt_sees_the_request_of_the_first() {
     assert_eq!(second["content-type"], first["content-type"]);
     assert_eq!(second["content-length"], second_body.len().to_string());
     assert_eq!(second["authorization"], "Bearer alice", "what is not stored is the retry's");
+}
+
+/// Where requests are not compared, a retry may ask for something else: what runs is what the
+/// first one asked for, its query and its trailers included, or nothing.
+#[tokio::test]
+async fn a_takeover_runs_what_the_first_request_asked_for_where_requests_are_not_compared() {
+    let clock = Arc::new(ManualClock::new());
+    let store = MemoryStore::with_clock(Arc::clone(&clock));
+    let engine = Engine::builder(store).namespace("test").unwrap().build().unwrap();
+    let operation = Operation::builder("event").lease(LEASE).resumable().without_comparison();
+    let operation = operation.build().unwrap();
+    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    let record = Arc::clone(&seen);
+    let handler = move |exec: Exec, Path(id): Path<u32>, uri: Uri, body: Body| async move {
+        let body = body.collect().await.unwrap();
+        let trailers = body.trailers().is_some();
+        let body = String::from_utf8(body.to_bytes().to_vec()).unwrap();
+        record.lock().unwrap().push(format!("{id} {uri} {body} {trailers}"));
+        match exec.attempt() {
+            1 => Err(Fault::from(Failure::unknown("the gateway hung up"))),
+            _ => Ok("done"),
+        }
+    };
+    let route = on_post(handler).layer(layer_on(&engine, &operation));
+    let app = Router::new().nest("/v1", Router::new().route("/events/{id}", route));
+    let request = |target: &str, body: &'static str| {
+        let mut trailers = HeaderMap::new();
+        trailers.insert("x-sum", "1".parse().unwrap());
+        let frames = [Frame::data(Bytes::from_static(body.as_bytes())), Frame::trailers(trailers)];
+        let frames = futures_util::stream::iter(frames.map(Ok::<_, std::io::Error>));
+        post(target, "evt_1").body(Body::new(StreamBody::new(frames))).unwrap()
+    };
+    let first = send(&app, request("/v1/events/7?try=1", "first")).await;
+    assert_eq!(first.problem(), (409, "outcome-unknown".into()));
+    clock.advance(LEASE);
+    let elsewhere = send(&app, request("/v1/events/8?try=1", "second")).await;
+    assert_eq!(elsewhere.problem(), (422, "key-reused".into()));
+    assert_eq!(send(&app, request("/v1/events/7?try=2", "second")).await.body, "done");
+    assert_eq!(*seen.lock().unwrap(), ["7 /events/7?try=1 first false"; 2]);
 }
 
 struct Service {
