@@ -36,8 +36,12 @@ impl Rules for DoubleAcquirer {
         if count >= self.once_in_claims
             && matches!(decision.outcome, Ok(Claimed::InProgress { .. }))
         {
-            self.claims.store(0, Ordering::SeqCst);
-            return transition::claim(None, claim, now, fresh);
+            let acquired = transition::claim(None, claim, now, fresh);
+            // A claim that never inserts is left to wait for the next one.
+            if matches!(acquired.outcome, Ok(Claimed::Acquired(_))) {
+                self.claims.store(0, Ordering::SeqCst);
+                return acquired;
+            }
         }
         decision
     }

@@ -38,6 +38,7 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(()) }).unwrap();
 //! ```
 
+mod explains;
 mod hunt;
 mod operation;
 mod recorder;

@@ -37,7 +37,7 @@ pub(super) struct Config<'h> {
 
 /// Searches the operations of one key, in the order in which they were made.
 pub(super) fn explore<'h>(operations: &[&'h Operation], is_swept: bool) -> Explored<'h> {
-    let mut frontier = vec![Config { state: State(None), pending: Vec::new() }];
+    let mut frontier = vec![Config { state: State::default(), pending: Vec::new() }];
     for piece in pieces(operations) {
         match ends(&frontier, &piece, is_swept) {
             None => return Explored::TooLarge,

@@ -7,13 +7,13 @@
 use std::fmt;
 use std::time::Duration;
 
-use idem_core::claim::{Acquired, Claimed, Takeover};
-use idem_core::error::Refusal;
-use idem_core::record::{Incarnation, Observed, Record, Retention, State as Stored};
+use idem_core::claim::{Claimed, Takeover};
+use idem_core::record::{Incarnation, Owner, Record, Retention, State as Stored};
 use idem_core::store::Renewed;
 use idem_core::time::{MAX_DURATION, Timestamp, bounded_lease};
-use idem_core::transition::{self, Change};
+use idem_core::transition::{self, Change, Decision};
 
+use super::explains::{explains, explains_claim, is_same_record};
 use super::operation::{Answer, Call, ClaimCall, Operation, held};
 
 /// Clocks are read at slightly different moments, and may be adjusted a little.
@@ -22,9 +22,31 @@ const SLACK: Duration = Duration::from_millis(50);
 /// Where the rules' own instant is put: far from both ends.
 const NOW: Timestamp = Timestamp::from_unix_micros(1 << 60);
 
-/// What one key may be at some point of a history. `None` is absent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct State(pub(super) Option<Life>);
+/// What one key may be at some point of a history.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct State {
+    /// Its record, if there is one.
+    pub(super) life: Option<Life>,
+    /// The lives that are over, in order: none of their incarnations comes again by the same
+    /// owner (R8).
+    over: Vec<(Incarnation, Owner)>,
+}
+
+impl State {
+    /// What follows when this was read as `before` and then became `life`.
+    fn then(&self, before: &Reading, life: Option<Life>) -> Self {
+        let known = before.life.as_ref().or(self.life.as_ref()).filter(|life| !life.nameless);
+        let mut over = self.over.clone();
+        if let Some(known) = known.map(Life::name)
+            && life.as_ref().map(Life::name) != Some(known)
+            && !over.contains(&known)
+        {
+            over.push(known);
+            over.sort();
+        }
+        Self { life, over }
+    }
+}
 
 /// A record, with its instants as bounds in the history's time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,8 +56,16 @@ pub(super) struct Life {
     created: (Duration, Duration),
     /// The end of its lease, or of its reply.
     ends: End,
+    /// Who inserted it.
+    first: Owner,
     /// The claim that inserted it was not answered: nobody has seen its incarnation.
     nameless: bool,
+}
+
+impl Life {
+    fn name(&self) -> (Incarnation, Owner) {
+        (self.record.incarnation, self.first)
+    }
 }
 
 /// When something ends.
@@ -50,8 +80,8 @@ enum End {
 pub(super) fn apply(state: &State, operation: &Operation, is_swept: bool) -> Vec<State> {
     let mut next = Vec::new();
     for before in readings(state, operation, is_swept) {
-        if let Some(after) = step(&before, operation) {
-            let after = State(after);
+        if let Some(life) = step(&before, operation, &state.over) {
+            let after = state.then(&before, life);
             if !next.contains(&after) {
                 next.push(after);
             }
@@ -73,7 +103,7 @@ impl Reading {
 }
 
 fn readings(state: &State, operation: &Operation, is_swept: bool) -> Vec<Reading> {
-    let Some(life) = &state.0 else { return vec![Reading { life: None }] };
+    let Some(life) = &state.life else { return vec![Reading { life: None }] };
     let mut readings = Vec::new();
     for over in life.ends.readings(operation) {
         for age in ages(life, operation) {
@@ -88,15 +118,18 @@ fn readings(state: &State, operation: &Operation, is_swept: bool) -> Vec<Reading
             readings.push(Reading { life: Some(read) });
         }
     }
-    readings.into_iter().flat_map(|reading| named(reading, operation)).collect()
+    readings.into_iter().flat_map(|reading| named(reading, operation, &state.over)).collect()
 }
 
 /// A life whose incarnation nobody has seen may be the one that this call names.
-fn named(reading: Reading, operation: &Operation) -> Vec<Reading> {
+fn named(reading: Reading, operation: &Operation, over: &[(Incarnation, Owner)]) -> Vec<Reading> {
     let Some(life) = &reading.life else { return vec![reading] };
     let (true, Some(named)) = (life.nameless, incarnation_in(operation)) else {
         return vec![reading];
     };
+    if over.contains(&(named, life.first)) {
+        return vec![reading];
+    }
     let mut known = life.clone();
     known.record.incarnation = named;
     known.nameless = false;
@@ -173,7 +206,11 @@ fn ages(life: &Life, operation: &Operation) -> Vec<Duration> {
 }
 
 /// One verb on one reading: what stands afterwards, if the answer is the rules'.
-fn step(before: &Reading, operation: &Operation) -> Option<Option<Life>> {
+fn step(
+    before: &Reading,
+    operation: &Operation,
+    over: &[(Incarnation, Owner)],
+) -> Option<Option<Life>> {
     let found = before.life.as_ref().map(|life| &life.record);
     match &operation.call {
         Call::Claim(ClaimCall(claim)) => {
@@ -182,9 +219,17 @@ fn step(before: &Reading, operation: &Operation) -> Option<Option<Life>> {
                 Answer::Claimed(Claimed::Acquired(held)) => Some(held.fence.incarnation),
                 _ => None,
             };
-            let fresh = told.unwrap_or(Incarnation::from_bytes(*claim.owner.as_bytes()));
+            // What nobody was told gets a name that nobody uses.
+            let nameless = claim.owner.as_bytes().map(|byte| !byte);
+            let fresh = told.unwrap_or(Incarnation::from_bytes(nameless));
             let decision = transition::claim(found, &claim.borrow(), NOW, fresh);
             explains_claim(&operation.answer, &decision.outcome).then_some(())?;
+            let name = (fresh, claim.owner);
+            let is_used =
+                over.contains(&name) || before.life.as_ref().map(Life::name) == Some(name);
+            if told.is_some() && is_used && is_insert(found, &decision) {
+                return None;
+            }
             let lease = bounded_lease(claim.lease);
             after(before, operation, decision.change, Some(lease), told.is_none())
         }
@@ -232,63 +277,10 @@ fn step(before: &Reading, operation: &Operation) -> Option<Option<Life>> {
     }
 }
 
-fn explains<T>(
-    told: &Answer,
-    ours: &Result<T, Refusal>,
-    same: impl Fn(&Answer, &T) -> bool,
-) -> bool {
-    match (told, ours) {
-        (Answer::Unknown, _) => true,
-        (Answer::Refused(kind), Err(refusal)) => *kind == refusal.kind,
-        (told, Ok(ours)) => same(told, ours),
-        _ => false,
-    }
-}
-
-fn explains_claim(told: &Answer, ours: &Result<Claimed, Refusal>) -> bool {
-    explains(told, ours, |told, ours| match (told, ours) {
-        (Answer::Claimed(Claimed::Acquired(told)), Claimed::Acquired(ours)) => {
-            is_same_acquisition(told, ours)
-        }
-        (Answer::Claimed(Claimed::InProgress { .. }), Claimed::InProgress { .. }) => true,
-        (Answer::Claimed(Claimed::Lapsed(told)), Claimed::Lapsed(ours)) => {
-            told.attempt == ours.attempt
-        }
-        (Answer::Claimed(Claimed::Completed(told)), Claimed::Completed(ours)) => {
-            told.reply == ours.reply && told.fence == ours.fence
-        }
-        (Answer::Claimed(told), ours) => told == ours,
-        _ => false,
-    })
-}
-
-fn is_same_acquisition(told: &Acquired, ours: &Acquired) -> bool {
-    told.fence == ours.fence
-        && told.recovery == ours.recovery
-        && told.input == ours.input
-        && told.fingerprint == ours.fingerprint
-        && told.replaced == ours.replaced
-}
-
-/// Whether a reader was shown this record, instants aside.
-fn is_same_record(told: Option<&Observed>, ours: Option<&Record>) -> bool {
-    let (Some(told), Some(ours)) = (told, ours) else { return told.is_none() && ours.is_none() };
-    let told = &told.record;
-    let same_state = match (&told.state, &ours.state) {
-        (
-            Stored::InProgress { given_up, recovery, .. },
-            Stored::InProgress { given_up: ours_given_up, recovery: ours_recovery, .. },
-        ) => given_up == ours_given_up && recovery == ours_recovery,
-        (Stored::Completed { reply, .. }, Stored::Completed { reply: ours, .. }) => reply == ours,
-        _ => false,
-    };
-    same_state
-        && told.fence() == ours.fence()
-        && told.operation == ours.operation
-        && told.fingerprint == ours.fingerprint
-        && told.input == ours.input
-        && told.retention == ours.retention
-        && told.marks_begun == ours.marks_begun
+/// Whether a claim begins a new life.
+fn is_insert(found: Option<&Record>, decision: &Decision<Claimed>) -> bool {
+    let Ok(Claimed::Acquired(held)) = &decision.outcome else { return false };
+    held.replaced || transition::visible(found, NOW).is_none()
 }
 
 /// What stands after a change. `lease` is what the verb set, from when it took effect; `nameless`
@@ -308,6 +300,7 @@ fn after(
     };
     let (earliest, latest) = (operation.invoked, operation.returned.unwrap_or(MAX_DURATION));
     let goes_on = before.life.as_ref().filter(|life| life.record.incarnation == record.incarnation);
+    let first = goes_on.map_or(record.owner, |life| life.first);
     let created = goes_on.map_or((earliest, latest), |life| life.created);
     let nameless = goes_on.map_or(nameless, |life| life.nameless);
     let standing = goes_on.map(|life| life.ends);
@@ -329,7 +322,7 @@ fn after(
             (None, None) => End::Over,
         },
     };
-    Some(Some(Life { record: timeless(record), created, ends, nameless }))
+    Some(Some(Life { record: timeless(record), created, ends, first, nameless }))
 }
 
 fn is_checkpoint(call: &Call) -> bool {
@@ -369,7 +362,7 @@ fn timeless(mut record: Record) -> Record {
 /// What stands, for a person.
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(life) = &self.0 else { return f.write_str("nothing") };
+        let Some(life) = &self.life else { return f.write_str("nothing") };
         write!(f, "{}, ", held(&life.record.fence()))?;
         let what = match &life.record.state {
             Stored::InProgress { given_up, recovery, .. } => {
