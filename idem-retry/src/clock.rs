@@ -37,13 +37,17 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
     }
 }
 
-/// tokio's clock, its origin early in the life of the process. It stands still where a test has
-/// paused tokio's time.
+/// tokio's clock. Its origin is well before the first look at it, and the same for all. It stands
+/// still where a test has paused tokio's time.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TokioClock;
 
-/// One for all, so that callers who share a destination agree on the time.
-static ORIGIN: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
+/// One for all, so that callers who share a destination agree on the time. A clock that was paused
+/// a moment ago is behind the machine's, and must not be before the origin.
+static ORIGIN: LazyLock<std::time::Instant> = LazyLock::new(|| {
+    let now = std::time::Instant::now();
+    now.checked_sub(Duration::from_secs(60 * 60)).unwrap_or(now)
+});
 
 impl Clock for TokioClock {
     fn now(&self) -> Duration {

@@ -65,7 +65,7 @@ fn instant(year: u64, month: &str, day: u64, time: &str) -> Option<SystemTime> {
     let month = MONTHS.iter().position(|name| *name == month)? as u64;
     let [hour, minute, second] = words_by(time, ':')?;
     let (hour, minute, second) = (digits(hour, 2)?, digits(minute, 2)?, digits(second, 2)?);
-    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let length = match month {
         1 => 28 + u64::from(is_leap),
         3 | 5 | 8 | 10 => 30,

@@ -62,8 +62,10 @@ impl Policy {
             Load::Normal => self.base,
             Load::Throttled => self.throttled_base,
         };
-        let doubled = 2_u32.checked_pow(retry).and_then(|factor| base.checked_mul(factor));
-        doubled.map_or(self.cap, |doubled| doubled.min(self.cap))
+        // A base has at most 50 bits, and with 64 more the least one is over any cap.
+        let doubled = base.as_nanos() << retry.min(64);
+        u64::try_from(doubled)
+            .map_or(self.cap, |doubled| Duration::from_nanos(doubled).min(self.cap))
     }
 
     /// How long to sleep before retry number `retry`, counted from 0:

@@ -65,6 +65,7 @@ fn time_is_counted_once() {
         let limits = Limits { capacity: 20, reserve: 20, refill: Duration::from_secs(20) };
         let bucket = Arc::new(Bucket::new(limits, 0));
         let ten = Duration::from_secs(10);
+        assert_eq!(bucket.balance(NOW), 0);
         let thread = {
             let bucket = bucket.clone();
             thread::spawn(move || bucket.withdraw(10, ten))

@@ -25,14 +25,14 @@ pub(super) struct Bucket {
 #[derive(Debug)]
 struct State {
     tokens: u64,
-    /// Since when time has been adding to `tokens`.
-    since: Duration,
+    /// Since when time has been adding to `tokens`; not before the first look at them.
+    since: Option<Duration>,
 }
 
 impl Bucket {
     pub(super) fn new(limits: Limits, tokens: u64) -> Self {
         let tokens = tokens.min(limits.capacity);
-        Self { limits, state: Mutex::new(State { tokens, since: Duration::ZERO }) }
+        Self { limits, state: Mutex::new(State { tokens, since: None }) }
     }
 
     pub(super) fn deposit(&self, tokens: u64, now: Duration) {
@@ -56,21 +56,24 @@ impl Bucket {
     fn state_at(&self, now: Duration) -> MutexGuard<'_, State> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let Limits { reserve, refill, .. } = self.limits;
-        let passed = now.saturating_sub(state.since);
+        let since = state.since.unwrap_or(now);
         if state.tokens >= reserve || refill.is_zero() {
-            state.since = state.since.max(now);
+            state.since = Some(since.max(now));
             return state;
         }
+        let passed = now.saturating_sub(since);
         let refill = refill.as_nanos();
         let added = passed.as_nanos().saturating_mul(u128::from(reserve)) / refill;
         if added >= u128::from(reserve - state.tokens) {
             state.tokens = reserve;
-            state.since = now;
-        } else if let Ok(added @ 1..) = u64::try_from(added) {
+            state.since = Some(since.max(now));
+        } else {
+            let added = u64::try_from(added).unwrap_or(0);
             state.tokens += added;
             // What is left over of a token goes on growing.
             let counted = (u128::from(added) * refill).div_ceil(u128::from(reserve));
-            state.since += Duration::from_nanos(u64::try_from(counted).unwrap_or(u64::MAX));
+            let counted = Duration::from_nanos(u64::try_from(counted).unwrap_or(u64::MAX));
+            state.since = Some(since.saturating_add(counted));
         }
         state
     }

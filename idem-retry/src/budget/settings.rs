@@ -19,7 +19,7 @@ pub enum Deposits {
 }
 
 /// Puts a [`Budget`] together.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 #[must_use]
 pub struct BudgetBuilder {
     settings: Settings,
@@ -69,12 +69,6 @@ impl Default for Settings {
             floor_each: Duration::from_secs(10),
             initial: 100,
         }
-    }
-}
-
-impl Default for BudgetBuilder {
-    fn default() -> Self {
-        Self { settings: Settings::default(), initial: None }
     }
 }
 

@@ -14,6 +14,7 @@ use crate::retry_after::{only, retry_after};
 pub struct HttpRules {
     replayed_header: HeaderName,
     in_flight_types: Vec<String>,
+    uncertain_types: Vec<String>,
     retries_500: bool,
 }
 
@@ -22,21 +23,33 @@ const LIFETIME: HeaderName = HeaderName::from_static("idempotency-key-lifetime")
 const STORED: HeaderName = HeaderName::from_static("idempotency-stored");
 const SHOULD_RETRY: [HeaderName; 2] =
     [HeaderName::from_static("x-should-retry"), HeaderName::from_static("stripe-should-retry")];
-const IN_FLIGHT: [&str; 2] = ["urn:idem:problem:key-in-use", "urn:idem:problem:lease-lost"];
+const PROBLEM_BASE: &str = "urn:idem:problem:";
+
+/// The first request still runs, or another one has taken it over.
+const IN_FLIGHT: [&str; 2] = ["key-in-use", "lease-lost"];
+
+/// A 409 that waiting does not end: somebody has to look whether it was done.
+const UNCERTAIN: [&str; 2] = ["outcome-unknown", "outcome-held"];
 
 impl HttpRules {
     /// The rules for a server of `idem-http` as it is by default.
     pub fn new() -> Self {
-        Self {
-            replayed_header: REPLAYED,
-            in_flight_types: IN_FLIGHT.map(str::to_owned).into(),
-            retries_500: false,
-        }
+        let (in_flight_types, uncertain_types) = (Vec::new(), Vec::new());
+        Self { replayed_header: REPLAYED, in_flight_types, uncertain_types, retries_500: false }
+            .problem_base(PROBLEM_BASE)
     }
 
     /// The response header that marks a stored answer with `true`.
     pub fn replayed_header(mut self, name: HeaderName) -> Self {
         self.replayed_header = name;
+        self
+    }
+
+    /// What stands before the last part of the server's problem types; `urn:idem:problem:` unless
+    /// set.
+    pub fn problem_base(mut self, base: &str) -> Self {
+        let all = |names: [&str; 2]| names.map(|name| format!("{base}{name}")).into();
+        (self.in_flight_types, self.uncertain_types) = (all(IN_FLIGHT), all(UNCERTAIN));
         self
     }
 
@@ -121,7 +134,9 @@ impl HttpRules {
             | StatusCode::BAD_GATEWAY
             | StatusCode::GATEWAY_TIMEOUT => Transient::new(Applied::Maybe),
             StatusCode::INTERNAL_SERVER_ERROR if self.retries_500 => Transient::new(Applied::Maybe),
-            StatusCode::CONFLICT if request.is_keyed() && self.is_in_flight(answer) => {
+            StatusCode::CONFLICT
+                if request.is_keyed() && is_one_of(&self.in_flight_types, answer) =>
+            {
                 Transient::new(Applied::Maybe)
             }
             _ => return None,
@@ -129,19 +144,12 @@ impl HttpRules {
         Some(transient)
     }
 
-    fn is_in_flight(&self, answer: &Answer<'_>) -> bool {
-        let Some(found) = answer.problem_type else { return false };
-        self.in_flight_types.iter().any(|known| known == found)
-    }
-
     fn final_failure(&self, request: Traits, answer: &Answer<'_>, reason: Reason) -> Class {
         let transient = self.transient(request, answer).map(|transient| transient.applied);
         let applied = request.weigh(transient.unwrap_or(settled_applied(answer.status)));
-        let is_ours = answer.problem_type.is_some_and(|found| {
-            ["urn:idem:problem:outcome-unknown", "urn:idem:problem:outcome-held"].contains(&found)
-        });
-        if is_ours || applied.is_uncertain() || transient.is_some() {
-            let applied = if is_ours { Applied::Maybe } else { applied };
+        let is_uncertain = is_one_of(&self.uncertain_types, answer);
+        if is_uncertain || applied.is_uncertain() || transient.is_some() {
+            let applied = if is_uncertain { Applied::Maybe } else { applied };
             return Class::Permanent { applied, reason };
         }
         Class::Answered { settles: false }
@@ -159,6 +167,10 @@ fn settled_applied(status: StatusCode) -> Applied {
     let is_refusal = status.is_client_error()
         || matches!(status, StatusCode::NOT_IMPLEMENTED | StatusCode::HTTP_VERSION_NOT_SUPPORTED);
     if is_refusal { Applied::Unlikely } else { Applied::Maybe }
+}
+
+fn is_one_of(types: &[String], answer: &Answer<'_>) -> bool {
+    answer.problem_type.is_some_and(|found| types.iter().any(|known| known == found))
 }
 
 fn should_retry(headers: &HeaderMap) -> Option<bool> {

@@ -129,6 +129,13 @@ fn the_ceiling_doubles_up_to_the_cap() {
         assert_eq!(policy.sleep(retry, Load::Normal, None, &NONE), Duration::ZERO);
     }
     assert_eq!(policy.ceiling(u32::MAX, Load::Normal), ms(20_000));
+    // However late: a base of zero stays zero, and a nanosecond doubles as anything does.
+    let never = standard().base(Duration::ZERO).build().unwrap();
+    assert_eq!(never.ceiling(u32::MAX, Load::Normal), Duration::ZERO);
+    let slow = standard().base(Duration::from_nanos(1)).cap(idem_retry::MAX_SPAN);
+    let slow = slow.build().unwrap();
+    assert_eq!(slow.ceiling(40, Load::Normal), Duration::from_nanos(1 << 40));
+    assert_eq!(slow.ceiling(50, Load::Normal), idem_retry::MAX_SPAN);
 }
 
 #[test]

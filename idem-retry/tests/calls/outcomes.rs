@@ -145,6 +145,12 @@ fn only_our_own_409_is_retried() {
     bench.rules = bench.rules.in_flight_type("https://bank.example/in-use");
     let theirs = Step::Conflict("https://bank.example/in-use", vec![]);
     assert_eq!(answered(&bench.call(&[theirs, status(201)])), (201, 2));
+    bench.rules = idem_retry::classify::HttpRules::new().problem_base("https://shop.example/");
+    let ours = Step::Conflict("https://shop.example/lease-lost", vec![]);
+    assert_eq!(answered(&bench.call(&[ours, status(201)])), (201, 2));
+    let held = Step::Conflict("https://shop.example/outcome-held", vec![]);
+    assert_eq!(unknown(bench.call(&[held])).attempts, 1);
+    assert_eq!(answered(&bench.call(&[Step::Conflict(IN_USE, vec![])])), (409, 1));
     // The first one runs: without a key it was not ours.
     let mut bench = Bench::unkeyed();
     assert_eq!(answered(&bench.call(&[Step::Conflict(IN_USE, vec![])])), (409, 1));
