@@ -238,9 +238,9 @@ impl Shared {
     /// Once for each record and reason, so that a person finds it: `idem stuck` shows it as well.
     fn tell(&self, record: &Record, error: &RunError) {
         tracing::warn!(
-            operation = %record.operation,
-            key_hash = %self.engine.key_hasher().hash(&record.scope, &record.key),
-            attempt = record.attempt,
+            idem.operation = %record.operation,
+            idem.key_hash = %self.engine.key_hasher().hash(&record.scope, &record.key),
+            idem.attempt = record.attempt,
             reason = %error,
             "a record waits for a person"
         );
