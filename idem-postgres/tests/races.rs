@@ -137,8 +137,16 @@ async fn a_takeover_that_waits_for_a_lock_says_in_progress_and_takes_nothing() {
     place.advance(support::LEASE).await;
     let mut holder = place.plain().await;
     run(&mut holder, "BEGIN; SELECT * FROM idem_records FOR UPDATE").await;
-    let claimed = first.again().send(&store).await;
-    assert!(matches!(claimed, Claimed::InProgress { .. }), "seen {claimed:?}");
+    // All who wait at once are told so: that one of them comes first is no lock on the table.
+    let mut claiming = JoinSet::new();
+    for _ in 0..4 {
+        let (store, request) = (store.clone(), first.again());
+        claiming.spawn(async move { request.send(&store).await });
+    }
+    while let Some(claimed) = claiming.join_next().await {
+        let claimed = claimed.unwrap();
+        assert!(matches!(claimed, Claimed::InProgress { .. }), "seen {claimed:?}");
+    }
     // The holder's own call again: whether its transaction commits is still open.
     assert_eq!(kind_of(store.claim(&first.claim()).await), ErrorKind::NotApplied);
     for failed in [

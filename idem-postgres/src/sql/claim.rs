@@ -136,8 +136,9 @@ pub(crate) fn table_lock(records: &str) -> String {
     format!(
         "SELECT 'table_lock'::text, EXISTS (SELECT FROM pg_catalog.pg_locks l \
          JOIN pg_catalog.pg_database d ON d.oid = l.database AND d.datname = current_database() \
-         WHERE $1::text = 'table_lock' AND l.relation = '{records}'::regclass \
-           AND l.pid <> pg_backend_pid() AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', \
-             'ExclusiveLock', 'AccessExclusiveLock'))"
+         WHERE $1::text = 'table_lock' AND l.locktype = 'relation' \
+           AND l.relation = '{records}'::regclass AND l.pid <> pg_backend_pid() \
+           AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', \
+             'AccessExclusiveLock'))"
     )
 }
