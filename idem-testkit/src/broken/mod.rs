@@ -17,6 +17,7 @@ mod lives;
 mod networks;
 mod planted;
 mod races;
+mod requests;
 mod rules;
 mod slow;
 mod sweeps;
@@ -126,6 +127,7 @@ impl std::fmt::Debug for BrokenStore {
 pub fn catalogue() -> Vec<BrokenStore> {
     [
         races::stores(),
+        requests::stores(),
         claims::stores(),
         takeovers::stores(),
         fences::stores(),

@@ -16,7 +16,9 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::runtime::Builder;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
+    let mut arguments = Arguments::from_args();
+    // Many of them wait more than they work.
+    arguments.test_threads = arguments.test_threads.or(Some(4));
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = Arc::new(runtime.expect("a runtime"));
     let mut trials: Vec<Trial> = Vec::new();
