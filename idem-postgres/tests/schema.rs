@@ -5,7 +5,9 @@ mod support;
 use std::process::Command;
 
 use idem_core::error::ErrorKind;
+use idem_core::outbox::{LeaseMessages, MessageState, OutboxMessage};
 use idem_core::store::Store;
+use idem_core::transactional::TransactionalStore;
 use idem_postgres::sqlx::{self, PgConnection, Row};
 use idem_postgres::{PostgresStore, SCHEMA_VERSION};
 use support::{Place, Request, Server, kind_of, number, run, sealed};
@@ -86,6 +88,47 @@ async fn the_files_for_those_who_migrate_by_hand_give_the_same_schema() {
         let store = by_hand.open_with(PostgresStore::builder().migrates(false)).await;
         Request::new("key").acquire(&store).await;
     }
+}
+
+#[tokio::test]
+async fn messages_that_wait_in_tables_of_version_1_are_sent_after_the_migration() {
+    let place = Place::new(Server::Postgres).await;
+    let mut plain = place.plain().await;
+    run(&mut plain, include_str!("../migrations/0001.sql")).await;
+    let old = "INSERT INTO idem_outbox (id, topic, headers, payload, created_at, next_attempt_at) \
+         VALUES (repeat('i', 16)::bytea, 'old', '[]', 'x', 1, 1)";
+    run(&mut plain, old).await;
+    let outbox = place.open().await.outbox();
+    let batch = outbox.lease(&LeaseMessages::new(support::LEASE, 10)).await.unwrap();
+    assert_eq!(batch.messages.len(), 1);
+    assert_eq!(batch.messages[0].message.topic(), "old");
+}
+
+#[tokio::test]
+async fn a_message_that_cannot_be_read_is_a_dead_letter_and_blocks_its_own_key_alone() {
+    let place = Place::new(Server::Postgres).await;
+    let store = place.open().await;
+    let mut tx = store.begin().await.unwrap();
+    for (topic, key) in [("first", "a"), ("damaged", "b"), ("behind", "b"), ("other", "c")] {
+        let message = OutboxMessage::new(topic, "x").unwrap().ordered_by(key).unwrap();
+        store.push_in(&mut tx, &message).await.unwrap();
+    }
+    store.commit(tx).await.unwrap();
+    let damage = "UPDATE idem_outbox SET headers = '[[' WHERE topic = 'damaged'";
+    run(&mut place.plain().await, damage).await;
+    let outbox = store.outbox();
+    let lease = async || {
+        let batch = outbox.lease(&LeaseMessages::new(support::LEASE, 10)).await.unwrap();
+        let topics = batch.messages.iter().map(|leased| leased.message.topic().to_owned());
+        topics.collect::<Vec<_>>()
+    };
+    assert_eq!(lease().await, ["first"], "up to it");
+    assert_eq!(lease().await, ["other"]);
+    let dead = outbox.list(MessageState::Dead, None, 10).await.unwrap().entries;
+    assert_eq!(dead.len(), 1);
+    assert_eq!(dead[0].message.topic(), "damaged");
+    assert_eq!(outbox.discard(&[dead[0].message.id()]).await.unwrap(), 1);
+    assert_eq!(lease().await, ["behind"]);
 }
 
 #[tokio::test]

@@ -37,3 +37,8 @@ pub use message::{
     MAX_HEADERS, MAX_PAYLOAD_BYTES, MAX_TEXT_BYTES, MessageError, MessageId, NoMessageId,
     OutboxMessage,
 };
+
+/// The example of the page on the outbox compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/outbox.md")]
+struct Page;
