@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn a_date_is_compared_with_that_of_the_answer() {
         let until = (RETRY_AFTER, "Sun, 06 Nov 1994 08:50:37 GMT");
-        assert_eq!(hint(&[until.clone()]), Some(60));
+        assert_eq!(hint(std::slice::from_ref(&until)), Some(60));
         // A server whose clock is an hour ahead means the same span.
         let ahead = (DATE, "Sun, 06 Nov 1994 09:49:37 GMT");
         let hour_later = (RETRY_AFTER, "Sun, 06 Nov 1994 09:49:47 GMT");

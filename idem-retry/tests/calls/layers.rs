@@ -7,8 +7,6 @@ use idem_retry::one_layer::{self, carried, under};
 use idem_retry::{
     Announced, Applied, Attempted, Budget, Class, Destination, Outcome, Policy, Retry, Why,
 };
-use tracing::field::{Field, Visit};
-use tracing::span;
 
 use crate::support::{NONE, StepClock};
 
@@ -152,70 +150,4 @@ async fn a_request_of_a_caller_that_retries_is_handled_inside_its_attempt() {
         let _ = under(&headers, call_that_fails(&retry, &to, &calls)).await;
         assert_eq!(calls.into_inner(), expected, "{text:?}");
     }
-}
-
-#[test]
-fn a_warning_names_the_destination() {
-    let warnings = Arc::new(std::sync::Mutex::new(Vec::new()));
-    tracing::subscriber::with_default(Warnings(warnings.clone()), || {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(async {
-            let (retry, calls) = (retry(), AtomicU64::new(0));
-            let (outer, inner) = (destination("outer"), destination("inner"));
-            for _ in 0..3 {
-                let _ = retry
-                    .call(&outer, fails, |_| async {
-                        let _ = call_that_fails(&retry, &inner, &calls).await;
-                        Err(())
-                    })
-                    .await;
-            }
-            assert_eq!(inner.stats().nested, 9);
-        });
-    });
-    // The first, second, fourth and eighth.
-    let expected = [1, 2, 4, 8].map(|nested| ("inner".to_owned(), nested));
-    assert_eq!(*warnings.lock().unwrap(), expected);
-}
-
-/// Keeps the destination and the count of each warning.
-struct Warnings(Arc<std::sync::Mutex<Vec<(String, u64)>>>);
-
-#[derive(Default)]
-struct Warning(String, u64);
-
-impl Visit for Warning {
-    fn record_debug(&mut self, _: &Field, _: &dyn std::fmt::Debug) {}
-
-    fn record_str(&mut self, _: &Field, value: &str) {
-        self.0 = value.to_owned();
-    }
-
-    fn record_u64(&mut self, _: &Field, value: u64) {
-        self.1 = value;
-    }
-}
-
-impl tracing::Subscriber for Warnings {
-    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-        *metadata.level() == tracing::Level::WARN && metadata.target().starts_with("idem_retry")
-    }
-
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
-
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-
-    fn event(&self, event: &tracing::Event<'_>) {
-        let mut warning = Warning::default();
-        event.record(&mut warning);
-        self.0.lock().unwrap().push((warning.0, warning.1));
-    }
-
-    fn enter(&self, _: &span::Id) {}
-
-    fn exit(&self, _: &span::Id) {}
 }

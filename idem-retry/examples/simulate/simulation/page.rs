@@ -102,7 +102,7 @@ fn over_time(outages: &[Run], title: &str, up: &str, values: impl Fn(&Run) -> &[
         let points = values(run).iter().enumerate();
         (run.kind.name(), points.map(|(at, value)| (at as f64, f64::from(*value))).collect())
     };
-    let most = outages.iter().flat_map(|run| values(run)).max().copied().unwrap_or(0);
+    let most = outages.iter().flat_map(&values).max().copied().unwrap_or(0);
     let most = f64::from(most.div_ceil(50) * 50 + 100);
     Plot {
         title,
