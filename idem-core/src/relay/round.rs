@@ -189,6 +189,7 @@ impl<'r> Round<'r> {
         let count = self.unsettled.len().min(crate::store::MAX_PAGE as usize);
         match self.outbox.settle(&self.unsettled[..count]).await {
             Ok(lost) => {
+                self.hand.lost(&lost.ids);
                 for settlement in self.unsettled.drain(..count) {
                     let id = settlement.lease.id;
                     self.hand.settled(id);
