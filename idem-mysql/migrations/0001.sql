@@ -77,10 +77,12 @@ CREATE TABLE IF NOT EXISTS idem_outbox (
     lease_owner VARBINARY(16) NULL,
     settled_at BIGINT NULL,
     reason VARBINARY(255) NULL,
+    -- Whether it was leased or is dead, and not sent: what may hold back others of its key.
+    touched TINYINT NOT NULL DEFAULT 0,
     PRIMARY KEY (number),
     UNIQUE KEY idem_outbox_id (id),
     KEY idem_outbox_state (state, number),
-    KEY idem_outbox_order (ordering_key, state, number),
+    KEY idem_outbox_touched (touched, ordering_key, number),
     KEY idem_outbox_sent (state, settled_at),
     CONSTRAINT idem_outbox_fields CHECK (LENGTH(id) = 16 AND LENGTH(topic) > 0
         AND state BETWEEN 0 AND 2 AND failures >= 0 AND lapses >= 0

@@ -11,7 +11,7 @@ use mysql_async::Value;
 
 use crate::failure::Fault;
 use crate::store::Shared;
-use crate::verbs::{MAX_RACES, pause};
+use crate::verbs::{MAX_LATE, MAX_RACES, pause};
 use crate::via::{Payloads, Via, too_many_races};
 use crate::write::{self, Nonce};
 
@@ -19,8 +19,9 @@ use crate::write::{self, Nonce};
 enum Try {
     /// The answer. Nothing stands in its way.
     Answered(Claimed),
-    /// The record is ours, and the wait for it used up much of the lease.
-    Late,
+    /// The record is ours, and the wait for it used up much of the lease: the same call sets it
+    /// anew.
+    Late(Claimed),
     /// The record changed between two statements; nothing was written.
     Changed,
 }
@@ -34,11 +35,12 @@ pub(crate) async fn claim(
     let verb = Verb::Claim;
     shared.check_size(claim.input, verb)?;
     let nonce = Nonce::random();
-    let mut is_ours = false;
+    let mut late = 0;
     for race in 1..=MAX_RACES {
         match attempt(shared, via, claim, &nonce).await {
             Ok(Try::Answered(claimed)) => return Ok(claimed),
-            Ok(Try::Late) => is_ours = true,
+            Ok(Try::Late(claimed)) if late == MAX_LATE => return Ok(claimed),
+            Ok(Try::Late(_)) => late += 1,
             Ok(Try::Changed) => {}
             Err(Fault::Conflict(error)) => {
                 if !via.may_repeat(verb).await {
@@ -46,14 +48,14 @@ pub(crate) async fn claim(
                 }
                 pause(race).await;
             }
-            Err(Fault::Locked(error)) if !is_ours => return waited(shared, claim, error).await,
-            Err(fault) if is_ours && via.commits() => return Err(taken(fault.into_error())),
+            Err(Fault::Locked(error)) if late == 0 => return waited(shared, claim, error).await,
+            Err(fault) if late > 0 && via.commits() => return Err(taken(fault.into_error())),
             Err(fault) => return Err(fault.into_error()),
         }
     }
-    match is_ours {
-        true => Err(taken(too_many_races(verb))),
-        false => Err(too_many_races(verb)),
+    match late {
+        0 => Err(too_many_races(verb)),
+        _ => Err(taken(too_many_races(verb))),
     }
 }
 
@@ -75,7 +77,12 @@ async fn attempt(
         && let Some(now) = insert(shared, via, claim, nonce).await?
     {
         let acquired = Acquired::inserted(claim, nonce.incarnation(now), whole_lease(claim));
-        return Ok(in_time(claim, sent, Claimed::Acquired(acquired)));
+        let answer = Claimed::Acquired(acquired);
+        let until = now.after(claim.lease);
+        return Ok(match shared.was_in_time(via, until, claim.lease, sent, verb).await? {
+            true => Try::Answered(answer),
+            false => Try::Late(answer),
+        });
     }
     let found = via.find(shared, (claim.scope, claim.key), Payloads::All, verb).await?;
     let now = found.as_ref().map_or(Timestamp::from_unix_micros(0), |found| found.now);
@@ -85,9 +92,15 @@ async fn attempt(
     match (decision.change, found) {
         (Change::None, _) => Ok(Try::Answered(answer)),
         (Change::Put(after), Some(found)) => {
-            match write::put(&shared.statements, via, &found, &after, verb).await? {
-                true => Ok(in_time(claim, sent, answer)),
-                false => Ok(Try::Changed),
+            if !write::put(&shared.statements, via, &found, &after, verb).await? {
+                return Ok(Try::Changed);
+            }
+            let State::InProgress { locked_until, .. } = after.state else {
+                return Ok(Try::Answered(answer));
+            };
+            match shared.was_in_time(via, locked_until, claim.lease, sent, verb).await? {
+                true => Ok(Try::Answered(answer)),
+                false => Ok(Try::Late(answer)),
             }
         }
         // It went between the insert and the read.
@@ -143,15 +156,6 @@ fn values(claim: &Claim<'_>, nonce: &Nonce) -> Vec<Value> {
 fn whole_lease(claim: &Claim<'_>) -> Duration {
     let micros = u64::try_from(micros(bounded_lease(claim.lease)));
     Duration::from_micros(micros.unwrap_or_default())
-}
-
-/// A lease is counted from before the wait for another's lock. One that the wait used up is set
-/// anew by the same call: the record is ours.
-fn in_time(claim: &Claim<'_>, sent: Instant, answer: Claimed) -> Try {
-    match sent.elapsed() > bounded_lease(claim.lease) / 2 {
-        true => Try::Late,
-        false => Try::Answered(answer),
-    }
 }
 
 /// The claim waited as long as it may, and only the record itself can have been in its way. It is

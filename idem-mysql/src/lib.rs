@@ -35,9 +35,13 @@
 
 mod admin;
 mod claim;
+#[cfg(test)]
+mod conditions;
 mod config;
 mod failure;
 mod outbox;
+#[cfg(test)]
+mod plans;
 mod preflight;
 mod row;
 mod schema;

@@ -1,11 +1,32 @@
-//! Messages that are sent once their transaction has committed (R21).
+//! Messages that are sent once their transaction has committed (R21), and what a relay does with
+//! them.
+
+mod jobs;
+mod relaying;
+mod rows;
+mod work;
+
+use std::sync::Arc;
 
 use idem_core::error::{ErrorKind, StoreError, Verb};
-use idem_core::outbox::OutboxMessage;
+use idem_core::outbox::{Outbox, OutboxMessage};
 
 use crate::failure::Fault;
-use crate::store::Shared;
+use crate::store::{MysqlStore, Shared};
 use crate::tx::MysqlTransaction;
+use relaying::MysqlOutbox;
+
+impl MysqlStore {
+    /// The outbox, for a relay and for operators. Messages get in by
+    /// [`push_in`](idem_core::transactional::TransactionalStore::push_in).
+    ///
+    /// A push locks its ordering key until its transaction is over, so that messages of one key
+    /// stand in the order of the commits; a push under the same key waits meanwhile, no longer
+    /// than [`lock_wait`](crate::MysqlStoreBuilder::lock_wait). So push last, and under few keys.
+    pub fn outbox(&self) -> Arc<dyn Outbox> {
+        Arc::new(MysqlOutbox { shared: self.shared.clone() })
+    }
+}
 
 /// Writes a message. Its number is given before the commit; the row of its ordering key, held
 /// until the transaction is over, makes numbers of one key grow in the order of the commits.

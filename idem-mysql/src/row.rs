@@ -35,7 +35,7 @@ impl Found {
 
 /// Reads a row that begins with the time.
 pub(crate) fn found(row: Row, verb: Verb) -> Result<Found, StoreError> {
-    read(&mut Fields(row.unwrap().into_iter())).map_err(|Corrupt(column)| {
+    read(&mut Fields::of(row)).map_err(|Corrupt(column)| {
         let detail = format!("a record cannot be read: its {column} is not what was written");
         StoreError::new(ErrorKind::CorruptRecord, verb, detail)
     })
@@ -43,7 +43,7 @@ pub(crate) fn found(row: Row, verb: Verb) -> Result<Found, StoreError> {
 
 /// Reads scope, key, incarnation and revision, whatever else the row holds.
 pub(crate) fn identity(row: Row, verb: Verb) -> Result<Identity, StoreError> {
-    let mut fields = Fields(row.unwrap().into_iter());
+    let mut fields = Fields::of(row);
     let mut read = || {
         Ok::<_, Corrupt>(Identity {
             scope: fields.bytes("scope")?,
@@ -61,7 +61,7 @@ pub(crate) fn numbers<const N: usize>(
     verb: Verb,
 ) -> Result<[Option<i64>; N], StoreError> {
     let row = row.ok_or_else(|| other_form(verb))?;
-    let mut fields = Fields(row.unwrap().into_iter());
+    let mut fields = Fields::of(row);
     let mut numbers = [None; N];
     for number in &mut numbers {
         *number = fields.optional_number("number").map_err(|_| other_form(verb))?;
@@ -74,7 +74,7 @@ pub(crate) fn other_form(verb: Verb) -> StoreError {
 }
 
 /// The column that is not what this crate writes there.
-struct Corrupt(&'static str);
+pub(crate) struct Corrupt(pub(crate) &'static str);
 
 /// In the order of the columns.
 fn read(fields: &mut Fields) -> Result<Found, Corrupt> {
@@ -192,10 +192,14 @@ fn positive(number: i64, column: &'static str) -> Result<u32, Corrupt> {
 }
 
 /// The columns that are still to be read.
-struct Fields(std::vec::IntoIter<Value>);
+pub(crate) struct Fields(std::vec::IntoIter<Value>);
 
 impl Fields {
-    fn optional_number(&mut self, column: &'static str) -> Result<Option<i64>, Corrupt> {
+    pub(crate) fn of(row: Row) -> Self {
+        Self(row.unwrap().into_iter())
+    }
+
+    pub(crate) fn optional_number(&mut self, column: &'static str) -> Result<Option<i64>, Corrupt> {
         match self.0.next() {
             Some(Value::NULL) => Ok(None),
             Some(Value::Int(number)) => Ok(Some(number)),
@@ -206,11 +210,11 @@ impl Fields {
         }
     }
 
-    fn number(&mut self, column: &'static str) -> Result<i64, Corrupt> {
+    pub(crate) fn number(&mut self, column: &'static str) -> Result<i64, Corrupt> {
         self.optional_number(column)?.ok_or(Corrupt(column))
     }
 
-    fn time(&mut self, column: &'static str) -> Result<Timestamp, Corrupt> {
+    pub(crate) fn time(&mut self, column: &'static str) -> Result<Timestamp, Corrupt> {
         self.number(column).map(Timestamp::from_unix_micros)
     }
 
@@ -231,7 +235,10 @@ impl Fields {
         }
     }
 
-    fn optional_bytes(&mut self, column: &'static str) -> Result<Option<Vec<u8>>, Corrupt> {
+    pub(crate) fn optional_bytes(
+        &mut self,
+        column: &'static str,
+    ) -> Result<Option<Vec<u8>>, Corrupt> {
         match self.0.next() {
             Some(Value::NULL) => Ok(None),
             Some(Value::Bytes(bytes)) => Ok(Some(bytes)),
@@ -239,7 +246,7 @@ impl Fields {
         }
     }
 
-    fn bytes(&mut self, column: &'static str) -> Result<Vec<u8>, Corrupt> {
+    pub(crate) fn bytes(&mut self, column: &'static str) -> Result<Vec<u8>, Corrupt> {
         self.optional_bytes(column)?.ok_or(Corrupt(column))
     }
 
@@ -247,7 +254,10 @@ impl Fields {
         Ok(self.optional_bytes(column)?.map(Sealed::from_bytes))
     }
 
-    fn array<const N: usize>(&mut self, column: &'static str) -> Result<[u8; N], Corrupt> {
+    pub(crate) fn array<const N: usize>(
+        &mut self,
+        column: &'static str,
+    ) -> Result<[u8; N], Corrupt> {
         self.bytes(column)?.try_into().map_err(|_| Corrupt(column))
     }
 }

@@ -5,20 +5,27 @@ use std::time::{Duration, Instant};
 use idem_core::codec::Sealed;
 use idem_core::error::{ErrorKind, StoreError, Verb};
 use idem_core::key::{Key, Scope};
-use idem_core::record::{Fence, Incarnation, Record, Recovery};
+use idem_core::record::{Fence, Incarnation, Record, Recovery, State};
 use idem_core::store::{Lease, Renewed};
 use idem_core::time::{Timestamp, bounded_lease};
 use idem_core::transition::{self, Applied, Change, Decision};
 use tokio::time::{sleep, timeout};
 
 use crate::failure::Fault;
-use crate::row::Found;
+use crate::row::{self, Found};
 use crate::store::Shared;
 use crate::via::{Payloads, Via, too_many_races};
 use crate::write;
 
 /// How often a verb starts again because a concurrent one was in its way.
 pub(crate) const MAX_RACES: u32 = 16;
+
+/// How often a lease is set anew because a wait used up much of it. Where the way to the server
+/// takes longer than the lease, that never ends; its holder counts from before it asked, and knows.
+pub(crate) const MAX_LATE: u32 = 3;
+
+/// A statement that took no longer has waited for nothing that matters to a lease.
+const SHORT_WAIT: Duration = Duration::from_millis(20);
 
 /// Lets the other transaction end: 1 ms or so, then longer, up to 64 ms, and no two callers alike.
 pub(crate) async fn pause(race: u32) {
@@ -44,6 +51,25 @@ impl Shared {
             let kind = if writes { ErrorKind::OutcomeUnknown } else { ErrorKind::NotApplied };
             Err(StoreError::new(kind, verb, "the server did not answer in time"))
         })
+    }
+
+    /// Whether a lease that was set until then has more than half of it left. It was counted from
+    /// before a wait for another's lock, if there was one.
+    pub(crate) async fn was_in_time(
+        &self,
+        via: &mut Via<'_>,
+        until: Timestamp,
+        lease: Duration,
+        sent: Instant,
+        verb: Verb,
+    ) -> Result<bool, Fault> {
+        if sent.elapsed() < SHORT_WAIT {
+            return Ok(true);
+        }
+        let rows = via.rows(&self.statements.clock, Vec::new(), verb).await?;
+        let [now] = row::numbers(rows.into_iter().next(), verb)?;
+        let now = Timestamp::from_unix_micros(now.unwrap_or_default());
+        Ok(until.since(now) > bounded_lease(lease) / 2)
     }
 
     /// A value that the server could not take, or not give back, is refused before it is sent.
@@ -72,13 +98,16 @@ impl<R> Fenced<'_, R> {
     where
         R: Fn(Option<&Record>, Timestamp) -> Decision<T>,
     {
-        let mut written = None;
+        let mut written: Option<T> = None;
+        let mut late = 0;
         for race in 1..=MAX_RACES {
-            let sent = Instant::now();
             match self.attempt(shared, via).await {
-                Ok(Some(outcome)) if self.is_late(via, sent) => written = Some(outcome),
-                Ok(Some(outcome)) => return Ok(outcome),
-                Ok(None) => {}
+                Ok(Try::Late(outcome)) if late < MAX_LATE => {
+                    late += 1;
+                    written = Some(outcome);
+                }
+                Ok(Try::Late(outcome) | Try::Done(outcome)) => return Ok(outcome),
+                Ok(Try::Changed) => {}
                 // What was written before stands, and its answer is true.
                 Err(_) if written.is_some() => break,
                 Err(Fault::Conflict(error)) => {
@@ -93,24 +122,19 @@ impl<R> Fenced<'_, R> {
         written.ok_or_else(|| too_many_races(self.verb))
     }
 
-    /// Whether a wait for a lock used up much of the lease that was set: then it is set anew.
-    fn is_late(&self, via: &Via<'_>, sent: Instant) -> bool {
-        via.commits() && self.lease.is_some_and(|lease| sent.elapsed() > bounded_lease(lease) / 2)
-    }
-
-    /// `None` when the record changed between two statements.
-    async fn attempt<T>(&self, shared: &Shared, via: &mut Via<'_>) -> Result<Option<T>, Fault>
+    async fn attempt<T>(&self, shared: &Shared, via: &mut Via<'_>) -> Result<Try<T>, Fault>
     where
         R: Fn(Option<&Record>, Timestamp) -> Decision<T>,
     {
         let Self { verb, fence, payloads, .. } = *self;
+        let sent = Instant::now();
         let found = via.find(shared, (&fence.scope, &fence.key), payloads, verb).await?;
         let now = found.as_ref().map_or(Timestamp::from_unix_micros(0), |found| found.now);
         let decision = (self.rule)(found.as_ref().map(|found| &found.record), now);
         let outcome = decision.outcome.map_err(|refusal| refusal.at(verb))?;
-        let stood = match (decision.change, found) {
+        let stood = match (&decision.change, &found) {
             (Change::Put(after), Some(found)) => {
-                write::put(&shared.statements, via, &found, &after, verb).await?
+                write::put(&shared.statements, via, found, after, verb).await?
             }
             (Change::Delete, Some(found)) => {
                 let delete = &shared.statements.delete;
@@ -118,8 +142,29 @@ impl<R> Fenced<'_, R> {
             }
             _ => true,
         };
-        Ok(stood.then_some(outcome))
+        if !stood {
+            return Ok(Try::Changed);
+        }
+        // In a transaction that is for its commit, and nobody can take the record before.
+        if let (Change::Put(after), Some(lease), true) =
+            (&decision.change, self.lease, via.commits())
+            && let State::InProgress { locked_until, given_up: false, .. } = after.state
+            && !shared.was_in_time(via, locked_until, lease, sent, verb).await.unwrap_or(true)
+        {
+            return Ok(Try::Late(outcome));
+        }
+        Ok(Try::Done(outcome))
     }
+}
+
+/// What one try of a verb came to.
+enum Try<T> {
+    /// The answer.
+    Done(T),
+    /// It was written, and a wait for a lock used up much of the lease that was set.
+    Late(T),
+    /// The record changed between two statements; nothing was written.
+    Changed,
 }
 
 pub(crate) async fn renew(

@@ -1,12 +1,14 @@
-//! The testkit's suite where the database's collation is latin1_swedish_ci, and `CLIENT_FOUND_ROWS` is on.
+//! The testkit's suite where server and database have the collation latin1_swedish_ci, with
+//! `CLIENT_FOUND_ROWS` off.
 
 mod support;
 
 use std::process::ExitCode;
 
-use support::Manner;
 use support::fixture::suite;
+use support::{Collation, Manner};
 
 fn main() -> ExitCode {
-    suite("mysql-latin1", Manner { collation: Some(("latin1", "latin1_swedish_ci")), found_rows: true, stepped: true })
+    let collation = Some(Collation::Latin1);
+    suite("mysql-latin1", Manner { collation, found_rows: false, stepped: true })
 }

@@ -1,12 +1,14 @@
-//! The testkit's suite where the database's collation is utf8mb4_bin, and `CLIENT_FOUND_ROWS` is on.
+//! The testkit's suite where server and database have the collation utf8mb4_bin, with
+//! `CLIENT_FOUND_ROWS` off.
 
 mod support;
 
 use std::process::ExitCode;
 
-use support::Manner;
 use support::fixture::suite;
+use support::{Collation, Manner};
 
 fn main() -> ExitCode {
-    suite("mysql-utf8mb4_bin", Manner { collation: Some(("utf8mb4", "utf8mb4_bin")), found_rows: true, stepped: true })
+    let collation = Some(Collation::Binary);
+    suite("mysql-utf8mb4-bin", Manner { collation, found_rows: false, stepped: true })
 }

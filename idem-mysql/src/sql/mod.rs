@@ -47,6 +47,8 @@ impl Clock {
 /// Every statement of the verbs.
 #[derive(Debug)]
 pub(crate) struct Statements {
+    /// The time.
+    pub(crate) clock: String,
     /// Inserts where no row is visible.
     pub(crate) insert: String,
     /// Inserts, or locks the row that is there.
@@ -113,6 +115,7 @@ impl Statements {
             in_progress: listing::in_progress(records),
             stats: listing::stats(records, &tables.outbox, &now),
             outbox: OutboxStatements::new(tables, &now),
+            clock: format!("SELECT {now}"),
         }
     }
 }

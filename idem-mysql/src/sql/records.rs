@@ -74,7 +74,7 @@ pub(super) fn insert(records: &str, now: &str) -> String {
 pub(super) fn insert_or_lock(records: &str, now: &str) -> String {
     let values = values(now);
     format!(
-        "INSERT INTO {records} ({WRITTEN}) VALUES ({values}) \
+        "INSERT INTO {records} ({WRITTEN}) SELECT {values} FROM DUAL WHERE TRUE \
          ON DUPLICATE KEY UPDATE revision = {records}.revision"
     )
 }

@@ -30,6 +30,7 @@ fn capabilities(manner: Manner) -> Capabilities {
         .with(Capability::Isolated)
         .with(Capability::Admin)
         .with(Capability::Transactions)
+        .with(Capability::Outbox)
         .with(Capability::IndependentRecords)
         .with(Capability::NetworkFaults)
         .with(Capability::Processes)
@@ -50,7 +51,8 @@ async fn open(manner: Manner) -> Result<Fresh, SetupError> {
 async fn connect(url: &str, manner: Manner) -> Result<Connected, SetupError> {
     // A call that gets no answer is given up while the case still waits for it.
     let store = builder(manner).call_limit(Duration::from_secs(3)).connect(url).await?;
-    Ok(Connected::admin(store.clone()).with_transactions(store, Rows))
+    let outbox = store.outbox();
+    Ok(Connected::admin(store.clone()).with_outbox(outbox).with_transactions(store, Rows))
 }
 
 struct Fresh {

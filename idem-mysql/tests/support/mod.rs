@@ -13,11 +13,13 @@ use idem_core::record::{OperationName, Owner, Recovery, Retention};
 use idem_core::store::Store;
 
 pub(crate) mod fixture;
+pub(crate) mod own_server;
 pub(crate) mod place;
 pub(crate) mod random;
+pub(crate) mod wire;
 
 #[allow(unused_imports)]
-pub(crate) use place::{Manner, Place, number, run};
+pub(crate) use place::{Collation, Manner, Place, number, run};
 #[allow(unused_imports)] // As above.
 pub(crate) use random::Random;
 

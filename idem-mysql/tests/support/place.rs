@@ -18,12 +18,38 @@ pub(crate) fn variable(name: &str) -> String {
 /// How a test connects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Manner {
-    /// The character set and collation of the test's database; the server's own when `None`.
-    pub(crate) collation: Option<(&'static str, &'static str)>,
+    /// The collation of the server and of the test's database; the default server's when `None`.
+    pub(crate) collation: Option<Collation>,
     /// Whether `CLIENT_FOUND_ROWS` is on.
     pub(crate) found_rows: bool,
     /// Whether a table of the test's tells the time.
     pub(crate) stepped: bool,
+}
+
+/// A collation that a server and a database have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Collation {
+    /// latin1_swedish_ci.
+    Latin1,
+    /// utf8mb4_general_ci.
+    General,
+    /// utf8mb4_bin.
+    Binary,
+}
+
+impl Collation {
+    /// The server that has it, by its variable, and the database's setting.
+    fn server(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Latin1 => {
+                ("IDEM_MYSQL_LATIN1_URL", "CHARACTER SET latin1 COLLATE latin1_swedish_ci")
+            }
+            Self::General => {
+                ("IDEM_MYSQL_GENERAL_URL", "CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci")
+            }
+            Self::Binary => ("IDEM_MYSQL_BIN_URL", "CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"),
+        }
+    }
 }
 
 /// A database that goes with this value.
@@ -46,7 +72,8 @@ impl Place {
     }
 
     pub(crate) async fn with(manner: Manner) -> Self {
-        Self::on(&variable("IDEM_MYSQL_URL"), manner).await
+        let server = manner.collation.map_or("IDEM_MYSQL_URL", |collation| collation.server().0);
+        Self::on(&variable(server), manner).await
     }
 
     /// On another server than the one that the environment names.
@@ -57,11 +84,9 @@ impl Place {
             manner,
             clock: AtomicI64::new(1_800_000_000_000_000),
         };
-        let set = manner.collation.map_or_else(String::new, |(set, collation)| {
-            format!(" CHARACTER SET {set} COLLATE {collation}")
-        });
+        let set = manner.collation.map_or("", |collation| collation.server().1);
         let mut server = plain(server).await;
-        run(&mut server, &format!("CREATE DATABASE {}{set}", place.database)).await;
+        run(&mut server, &format!("CREATE DATABASE {} {set}", place.database)).await;
         server.disconnect().await.unwrap();
         if manner.stepped {
             let now = place.now();

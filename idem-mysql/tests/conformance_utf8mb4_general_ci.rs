@@ -1,0 +1,14 @@
+//! The testkit's suite where server and database have the collation utf8mb4_general_ci, with
+//! `CLIENT_FOUND_ROWS` off.
+
+mod support;
+
+use std::process::ExitCode;
+
+use support::fixture::suite;
+use support::{Collation, Manner};
+
+fn main() -> ExitCode {
+    let collation = Some(Collation::General);
+    suite("mysql-utf8mb4-general-ci", Manner { collation, found_rows: false, stepped: true })
+}
