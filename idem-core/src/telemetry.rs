@@ -7,6 +7,7 @@
 //!
 //! The page on observability repeats [`METRICS`] and [`LABEL_VALUES`] as tables.
 
+mod backlog;
 mod emit;
 mod lapsed;
 mod relay;
@@ -16,6 +17,7 @@ use std::fmt;
 
 use metrics::Unit;
 
+pub use backlog::BacklogMeter;
 pub(crate) use emit::*;
 pub use lapsed::LapsedMeter;
 pub use relay::{Delivery, delivered, delivery_span, outbox_backlog};
@@ -231,3 +233,8 @@ pub fn describe() {
         }
     }
 }
+
+/// The example of the page on observability compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/observability.md")]
+struct Page;

@@ -18,7 +18,7 @@ async fn everything() -> (Vec<Series>, Traces) {
     scenario.takeovers().await;
     scenario.storing().await;
     scenario::housekeeping().await;
-    scenario::outbox();
+    scenario::outbox().await;
     assert_eq!(scenario.engine.drain(std::time::Duration::from_secs(3600)).await, 0);
     scenario.run("too late", async |_, _| Ok("")).await.unwrap_err();
     (series(&recorder), traces)
@@ -86,8 +86,12 @@ async fn the_numbers_are_those_of_the_scenario() {
         ("idem_oldest_lapse_seconds", vec![], 0.0),
         ("idem_reconciler_records_total", vec![("fate", "resumed")], 1.0),
         ("idem_sweeper_deleted_total", vec![], 1.0),
-        ("idem_outbox_pending_messages", vec![], 2.0),
+        ("idem_outbox_pending_messages", vec![], 1.0),
         ("idem_outbox_oldest_pending_seconds", vec![], 7.0),
+        ("idem_outbox_dead_letters", vec![], 1.0),
+        ("idem_outbox_deliveries_total", vec![("delivery", "sent")], 1.0),
+        ("idem_outbox_deliveries_total", vec![("delivery", "failed")], 1.0),
+        ("idem_outbox_deliveries_total", vec![("delivery", "dead_letter")], 1.0),
     ] {
         let seen = value(name, &labels);
         assert!((seen - expected).abs() < 0.5, "{name} {labels:?}: {seen}, not {expected}");

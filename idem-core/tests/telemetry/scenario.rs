@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use idem_core::async_trait;
 use idem_core::claim::{Claim, Takeover};
 use idem_core::engine::{Answer, Call, Engine, Execution, Failure, Outcome, RunError};
 use idem_core::error::{ErrorKind, Verb};
@@ -13,11 +14,12 @@ use idem_core::input::Input;
 use idem_core::key::{Key, Scope};
 use idem_core::memory::MemoryStore;
 use idem_core::operation::{LocalForm, OnUnknown, Operation, Unstored};
-use idem_core::outbox::MessageId;
+use idem_core::outbox::{MemoryOutbox, Outbox, OutboxMessage};
 use idem_core::record::{Owner, Retention};
+use idem_core::relay::{Relay, Sink, SinkError};
 use idem_core::reply::Reply;
 use idem_core::store::Store;
-use idem_core::telemetry::{self, Delivery, LapsedMeter};
+use idem_core::telemetry::{BacklogMeter, LapsedMeter};
 use idem_core::time::RuntimeClock;
 use tokio::time::sleep;
 
@@ -202,13 +204,33 @@ pub(crate) async fn housekeeping() {
     assert_eq!(Sweeper::new(Arc::new(store)).once().await.unwrap(), 1);
 }
 
-/// What a relay tells of its deliveries.
-pub(crate) fn outbox() {
-    for delivery in [Delivery::Sent, Delivery::Failed, Delivery::DeadLetter] {
-        let span = telemetry::delivery_span(&MessageId::random(), "order.created", 1);
-        span.in_scope(|| telemetry::delivered(delivery, Duration::from_millis(3)));
+/// A relay whose sink takes one message, fails another once, and refuses a third for good.
+pub(crate) async fn outbox() {
+    let outbox = MemoryOutbox::with_clock(RuntimeClock::default());
+    for topic in ["taken", "failing", "poison"] {
+        let message = OutboxMessage::new(topic, SECRET).unwrap();
+        let message = message.ordered_by(format!("{topic}-{SECRET}")).unwrap();
+        outbox.push(message.with_header("x-token", SECRET).unwrap()).unwrap();
     }
-    telemetry::outbox_backlog(2, Some(Duration::from_secs(7)), 1);
+    let outbox: Arc<dyn Outbox> = Arc::new(outbox);
+    let relayed = Relay::new(Arc::clone(&outbox), Picky).once().await.unwrap();
+    assert_eq!((relayed.sent, relayed.failed, relayed.dead), (1, 1, 1));
+    sleep(Duration::from_secs(7)).await;
+    BacklogMeter::new(outbox).once().await.unwrap();
+}
+
+/// It has seen the payload, and says why it refuses; nothing of the payload is in that.
+struct Picky;
+
+#[async_trait]
+impl Sink for Picky {
+    async fn deliver(&self, message: &OutboxMessage, _: u32) -> Result<(), SinkError> {
+        match message.topic() {
+            "failing" => Err(SinkError::retryable("away").retry_after(HOUR).with_source(SECRET)),
+            "poison" => Err(SinkError::poison("it refuses this one").with_source(SECRET)),
+            _ => Ok(()),
+        }
+    }
 }
 
 pub(crate) fn identity(key: &str) -> (Scope, Key) {
