@@ -221,7 +221,8 @@ pub(super) fn stores() -> Vec<BrokenStore> {
     ]
 }
 
-pub(super) type Decides = fn(Option<&Record>, &Claim<'_>, Timestamp, Incarnation) -> Decision<Claimed>;
+pub(super) type Decides =
+    fn(Option<&Record>, &Claim<'_>, Timestamp, Incarnation) -> Decision<Claimed>;
 
 /// Another claim table.
 pub(super) struct Claims(pub(super) Decides);

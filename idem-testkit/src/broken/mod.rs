@@ -2,7 +2,9 @@
 //! it, and the right store none).
 //!
 //! Each is a store that somebody could have written: a right store with one mistake, out of a
-//! known list of them. [`catalogue`] names them all.
+//! known list of them. [`catalogue`] names them all, and `docs/testkit-kill-matrix.md` says which
+//! cases catch which. A mistake in a store of your own is planted with [`BrokenStore::planted`]:
+//! the suite's own tests do so with changed SQL, in `tests/broken_stores/sql`.
 
 mod admins;
 mod claims;

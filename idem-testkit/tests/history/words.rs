@@ -78,7 +78,10 @@ pub(crate) fn good(operations: Vec<Operation>) {
 
 pub(crate) fn bad(operations: Vec<Operation>) -> Vec<Operation> {
     let violation = check(&History::new(operations)).expect_err("this history is wrong");
-    println!("{violation}");
+    let text = violation.to_string();
+    println!("{text}");
+    let shown = violation.window().iter().all(|operation| text.contains(&operation.to_string()));
+    assert!(shown, "the window is printed whole");
     violation.window().to_vec()
 }
 
