@@ -6,7 +6,7 @@
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder, Row, Value};
 
-use crate::sql::{Clock, Statements, Tables};
+use crate::sql::{Clock, OutboxStatements, Statements, Tables};
 
 const NOW: &str = "TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6))";
 
@@ -47,8 +47,10 @@ async fn look(connection: &mut Conn, records: u64) -> Vec<String> {
         for row in rows {
             let plan = describe(&row);
             println!("{plan}");
-            // A plan without a table reads none; `ALL` and `index` on the records read them all.
-            let whole = plan.contains("type=ALL") && !plan.contains("<derived");
+            // An insert is shown as a row without an access.
+            let whole = plan.contains("type=ALL")
+                && !plan.contains("<derived")
+                && !plan.contains("select_type=INSERT");
             if whole {
                 bad.push(format!("{name}: {plan}"));
             }
@@ -143,9 +145,12 @@ fn cases(all: &Statements) -> Vec<(&'static str, &str, Vec<Value>)> {
     let anything = vec![Value::NULL, Value::NULL, Value::NULL, Value::NULL, 101.into()];
     let from = || vec![bytes("acct_5"), bytes("acct_5"), bytes("key")];
     let long_ago = vec![0.into(), 0.into(), bytes(""), bytes(""), bytes(""), 101.into()];
-    let chunk: Vec<Value> = (0..64).flat_map(|_| as_read()).collect();
+    let other = |at: i32| {
+        vec![bytes("acct_1"), bytes(&format!("key-{at}001")), bytes(&"i".repeat(16)), 1.into()]
+    };
+    let chunk: Vec<Value> = (0..64).flat_map(other).collect();
     let fence = vec![bytes(&"i".repeat(16)), 1.into(), bytes(&"o".repeat(16))];
-    vec![
+    let mut cases = vec![
         ("claim: insert", all.insert.as_str(), with(claim(), vec![bytes("acct_7"), bytes("new")])),
         ("claim in a transaction: insert or lock", &all.insert_or_lock, claim()),
         ("any verb: find", &all.find.all, identity()),
@@ -180,6 +185,32 @@ fn cases(all: &Statements) -> Vec<(&'static str, &str, Vec<Value>)> {
             &all.outbox.push,
             vec![bytes(&"m".repeat(16)), bytes("t"), bytes("order-1"), bytes("[]"), bytes("x")],
         ),
+    ];
+    cases.extend(relays(&all.outbox));
+    cases
+}
+
+/// Those of a relay, and of an operator who looks at messages.
+fn relays(all: &OutboxStatements) -> Vec<(&'static str, &str, Vec<Value>)> {
+    let id = || Value::from("m".repeat(16).as_bytes());
+    let held = || vec![id(), id()];
+    let numbers = |count: i64| (1..=count).map(Value::from).collect::<Vec<_>>();
+    let now: Value = 1_800_000_000_000_000_i64.into();
+    let mut due = vec![now.clone(), now.clone(), false.into(), now.clone(), now.clone(), now];
+    due.push(100.into());
+    let mut take = vec![id(), 1.into()];
+    take.extend(numbers(64));
+    vec![
+        ("relay, lease: what is due", all.due.as_str(), due),
+        ("relay, lease: take 64", &all.take[0], take),
+        ("relay, lease: read", &all.taken, vec![1.into(), 100.into(), id()]),
+        ("relay, renew", &all.renew, vec![1.into(), id(), id()]),
+        ("relay, settle: sent", &all.sent, held()),
+        ("relay, settle: failed", &all.failed, vec![1.into(), "why".into(), id(), id()]),
+        ("relay: delete what was sent", &all.old, vec![0.into(), 101.into()]),
+        ("relay: backlog", &all.backlog, Vec::new()),
+        ("list messages", &all.list, vec![0.into(), 0.into(), 101.into()]),
+        ("requeue one", &all.requeue[3], vec![id()]),
     ]
 }
 
