@@ -8,7 +8,7 @@ use std::time::Duration;
 use idem_core::error::{ErrorKind, StoreError, Verb};
 use idem_core::preflight::Finding;
 use mysql_async::prelude::Queryable;
-use mysql_async::{IsolationLevel, Opts, OptsBuilder, Pool, PoolConstraints, PoolOpts};
+use mysql_async::{IsolationLevel, Pool};
 
 use crate::failure::{self, Stage};
 use crate::session::{Lender, transaction_settings, verb_settings};
@@ -26,9 +26,6 @@ pub const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 /// The longest reply, input or recovery point unless told otherwise: 4 MiB. The server's
 /// `max_allowed_packet` may leave less.
 pub const MAX_VALUE_BYTES: usize = 4 * 1024 * 1024;
-
-/// Statements that a connection keeps prepared: more than there are.
-const STATEMENTS: usize = 64;
 
 /// How transactions of handlers are isolated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -287,40 +284,15 @@ impl MysqlStoreBuilder {
         findings
     }
 
-    fn lazily(self, url: &str) -> Result<MysqlStore, StoreError> {
-        if !url.starts_with("mysql://") {
-            return Err(invalid("the URL does not begin with mysql://"));
-        }
-        self.check()?;
-        // The driver's own error may show the URL, and with it the password (R24).
-        let asked = Opts::from_url(url).map_err(|_| invalid("the URL is not one of MySQL"))?;
-        let asked_for_socket = url.contains("prefer_socket=true");
-        let pool = |connections: usize, resets: bool, setup: Vec<String>| {
-            let kept = PoolConstraints::new(connections, connections).unwrap_or_default();
-            let options = PoolOpts::new().with_constraints(kept).with_reset_connection(resets);
-            let mut all = asked.setup().to_vec();
-            // The driver runs them from the last to the first: what is set here is set last.
-            all.splice(0..0, setup);
-            Pool::new(
-                OptsBuilder::from_opts(asked.clone())
-                    .prefer_socket(asked_for_socket)
-                    .stmt_cache_size(STATEMENTS)
-                    .pool_opts(options)
-                    .setup(all),
-            )
-        };
-        let verbs = pool(self.max_connections, false, vec![verb_settings(self.lock_wait)]);
-        let settings = transaction_settings(self.lock_wait, self.idle_transaction_limit);
-        let transactions = pool(self.max_transactions, true, vec![settings]);
-        let (verbs, transactions) = (self.lender(verbs, None), self.lender(transactions, None));
-        self.assemble(verbs, transactions)
-    }
-
-    fn lender(&self, pool: Pool, set_up: Option<String>) -> Lender {
+    pub(crate) fn lender(&self, pool: Pool, set_up: Option<String>) -> Lender {
         Lender { pool, set_up, acquire_limit: self.acquire_limit }
     }
 
-    fn assemble(self, verbs: Lender, transactions: Lender) -> Result<MysqlStore, StoreError> {
+    pub(crate) fn assemble(
+        self,
+        verbs: Lender,
+        transactions: Lender,
+    ) -> Result<MysqlStore, StoreError> {
         self.check()?;
         let tables = Tables::new(&self.table_prefix)?;
         let shared = Shared {
@@ -334,7 +306,7 @@ impl MysqlStoreBuilder {
         Ok(MysqlStore { shared: Arc::new(shared) })
     }
 
-    fn check(&self) -> Result<(), StoreError> {
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
         let waits =
             [self.lock_wait, self.call_limit, self.idle_transaction_limit, self.acquire_limit];
         if waits.iter().any(|wait| !(Duration::from_millis(1)..=MAX_WAIT).contains(wait)) {
@@ -375,7 +347,7 @@ impl fmt::Debug for MysqlStoreBuilder {
     }
 }
 
-fn invalid(detail: &'static str) -> StoreError {
+pub(crate) fn invalid(detail: &'static str) -> StoreError {
     StoreError::new(ErrorKind::InvalidInput, Verb::Open, detail)
 }
 
@@ -395,15 +367,6 @@ mod tests {
         ] {
             let error = builder.lazily("mysql://127.0.0.1:1/x").unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidInput);
-        }
-    }
-
-    #[test]
-    fn a_url_that_is_refused_is_not_repeated() {
-        for url in ["postgres://a:hunter2@b/c", "mysql://a:hunter2@b/c?no=such", ""] {
-            let error = MysqlStore::builder().lazily(url).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::InvalidInput, "{url}");
-            assert!(!format!("{error} {error:?}").contains("hunter2"));
         }
     }
 }

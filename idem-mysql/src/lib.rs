@@ -10,9 +10,6 @@
 //!
 //! # fn url() -> String { std::env::var("IDEM_MYSQL_URL").expect("IDEM_MYSQL_URL names a server") }
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-//! # let prefix = format!("doc{}", std::process::id());
-//! # let store = MysqlStore::builder().table_prefix(prefix.as_str()).connect(&url()).await?;
-//! # drop(store);
 //! let store = MysqlStore::connect(&url()).await?;
 //! println!("{} replies are kept", store.stats().await?.completed);
 //! # Ok::<_, idem_core::error::StoreError>(()) }).unwrap();
@@ -50,6 +47,7 @@ mod sql;
 mod store;
 mod sweep;
 mod tx;
+mod url;
 mod verbs;
 mod via;
 mod write;

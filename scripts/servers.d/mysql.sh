@@ -22,13 +22,13 @@ mysql_start() {
   fi
   home=$(mysql_home "$dir")
   mysql_launch "$home/server" --innodb-buffer-pool-size=256M
-  export IDEM_MYSQL_URL=mysql://idem:idem@127.0.0.1:$port/mysql
+  export IDEM_MYSQL_URL=mysql://idem:idem@127.0.0.1:$port/idem
   mysql_launch "$home/latin1" --character-set-server=latin1 --collation-server=latin1_swedish_ci
-  export IDEM_MYSQL_LATIN1_URL=mysql://idem:idem@127.0.0.1:$port/mysql
+  export IDEM_MYSQL_LATIN1_URL=mysql://idem:idem@127.0.0.1:$port/idem
   mysql_launch "$home/general" --character-set-server=utf8mb4 --collation-server=utf8mb4_general_ci
-  export IDEM_MYSQL_GENERAL_URL=mysql://idem:idem@127.0.0.1:$port/mysql
+  export IDEM_MYSQL_GENERAL_URL=mysql://idem:idem@127.0.0.1:$port/idem
   mysql_launch "$home/bin" --character-set-server=utf8mb4 --collation-server=utf8mb4_bin
-  export IDEM_MYSQL_BIN_URL=mysql://idem:idem@127.0.0.1:$port/mysql
+  export IDEM_MYSQL_BIN_URL=mysql://idem:idem@127.0.0.1:$port/idem
 }
 
 mysql_stop() {
@@ -104,6 +104,7 @@ mysql_make() {
   cat >"$dir/users.sql" <<'SQL'
 CREATE USER IF NOT EXISTS idem@'127.0.0.1' IDENTIFIED BY 'idem';
 GRANT ALL PRIVILEGES ON *.* TO idem@'127.0.0.1' WITH GRANT OPTION;
+CREATE DATABASE IF NOT EXISTS idem;
 SQL
   mysql_bootstrap "$dir" >>"$dir/install.log" 2>&1
 }

@@ -21,7 +21,7 @@ impl OwnServer {
             "mysql_install; home=$(mysql_home {home}); mysql_launch $home/own {options}; \
              printf %s $port"
         ));
-        let url = format!("mysql://idem:idem@127.0.0.1:{port}/mysql");
+        let url = format!("mysql://idem:idem@127.0.0.1:{port}/idem");
         Self { directory, url }
     }
 
