@@ -1,14 +1,12 @@
 //! The databases that the job runs on: what is different between them, and no more.
 
+use idem_core::engine::Failure;
 use idem_core::transactional::TransactionalStore;
 use idem_postgres::PostgresStore;
 use idem_postgres::sqlx::{self, Connection as _, PgConnection};
 use idem_sqlite::SqliteStore;
 use idem_sqlite::sqlx::SqliteConnection;
 use tempfile::TempDir;
-
-/// A query's failure.
-pub(crate) type QueryError = sqlx::Error;
 
 /// A database with transactions.
 pub(crate) trait Backend: Send + Sync + 'static {
@@ -29,7 +27,7 @@ pub(crate) trait Backend: Send + Sync + 'static {
         connection: &mut <Self::Store as TransactionalStore>::Connection,
         job: &str,
         row: &str,
-    ) -> impl Future<Output = Result<(), QueryError>> + Send;
+    ) -> impl Future<Output = Result<(), Failure>> + Send;
 
     /// The rows that stand for a job.
     fn rows(url: &str, job: &str) -> impl Future<Output = Vec<String>>;
@@ -56,8 +54,9 @@ impl Backend for Sqlite {
         connection: &mut SqliteConnection,
         job: &str,
         row: &str,
-    ) -> Result<(), QueryError> {
-        sqlx::query(INSERT).bind(job).bind(row).execute(connection).await.map(drop)
+    ) -> Result<(), Failure> {
+        sqlx::query(INSERT).bind(job).bind(row).execute(connection).await?;
+        Ok(())
     }
 
     async fn rows(url: &str, job: &str) -> Vec<String> {
@@ -92,8 +91,9 @@ impl Backend for Postgres {
         store
     }
 
-    async fn insert(connection: &mut PgConnection, job: &str, row: &str) -> Result<(), QueryError> {
-        sqlx::query(INSERT).bind(job).bind(row).execute(connection).await.map(drop)
+    async fn insert(connection: &mut PgConnection, job: &str, row: &str) -> Result<(), Failure> {
+        sqlx::query(INSERT).bind(job).bind(row).execute(connection).await?;
+        Ok(())
     }
 
     async fn rows(url: &str, job: &str) -> Vec<String> {

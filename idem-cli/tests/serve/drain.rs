@@ -30,6 +30,25 @@ fn a_running_charge_is_finished_and_answered() {
 }
 
 #[test]
+fn what_does_not_finish_within_the_limit_is_left_to_another_server() {
+    let bench = Bench::new();
+    let mut server = bench.serve(&["--lease", "500ms", "--drain", "300ms"]);
+    bench.control(json!({ "hold": true }));
+    let running = start(server.address, &charge("k", 1999));
+    bench.wait_for_held(1);
+    server.process.signal("TERM");
+    assert_eq!(server.process.wait().code(), Some(5), "it says that a charge was not finished");
+    assert!(running.wait().is_err());
+    bench.control(json!({ "hold": false }));
+    let other = bench.serve(&["--reconcile-every", "50ms"]);
+    wait_until("it is resumed", || {
+        bench.inspect("k").is_some_and(|record| record["state"] == "completed")
+    });
+    assert!(is_replay(&answer(other.address, &charge("k", 1999))));
+    assert_eq!(bench.totals(), (2, 1));
+}
+
+#[test]
 fn an_idle_server_ends_at_once() {
     let bench = Bench::new();
     for signal in ["TERM", "INT"] {

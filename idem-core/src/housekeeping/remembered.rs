@@ -10,8 +10,8 @@ use crate::housekeeping::reconciler::Reconciled;
 use crate::housekeeping::spread;
 use crate::record::{Incarnation, Record};
 
-/// The most records that are remembered: what is over it is tried again without a longer wait,
-/// and reported again.
+/// The most records that are remembered: what is over it is tried again without a longer wait, and
+/// not told one by one.
 const MOST: usize = 100_000;
 
 /// Why a record was not finished.
@@ -76,7 +76,7 @@ impl Remembered {
         let full = self.records.len() >= MOST;
         let round = self.round;
         let known = match self.records.entry(incarnation) {
-            Entry::Vacant(_) if full => return true,
+            Entry::Vacant(_) if full => return false,
             Entry::Vacant(vacant) => {
                 let until = Instant::now();
                 vacant.insert(Known { attempt: 0, why, failures: 0, until, round })
