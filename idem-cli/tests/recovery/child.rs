@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::{Backend, Postgres, Sqlite};
 use crate::failing::Failing;
+use crate::mysql::Mysql;
 use crate::support::process::PATIENCE;
 use crate::{job, points};
 
@@ -66,6 +67,7 @@ pub(crate) fn run() {
     match orders.backend.as_str() {
         Sqlite::NAME => runtime.block_on(act::<Sqlite>(orders)),
         Postgres::NAME => runtime.block_on(act::<Postgres>(orders)),
+        Mysql::NAME => runtime.block_on(act::<Mysql>(orders)),
         other => panic!("no backend {other}"),
     }
 }

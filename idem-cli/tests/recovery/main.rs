@@ -10,6 +10,7 @@ mod cases;
 mod child;
 mod failing;
 mod job;
+mod mysql;
 mod points;
 #[allow(dead_code)] // Each test binary uses a part of it.
 #[path = "../support/mod.rs"]
@@ -23,6 +24,11 @@ fn sqlite_at_every_point() {
 #[test]
 fn postgres_at_every_point() {
     cases::run::<backend::Postgres>();
+}
+
+#[test]
+fn mysql_at_every_point() {
+    cases::run::<mysql::Mysql>();
 }
 
 /// What this binary is when it runs itself; nothing otherwise.
