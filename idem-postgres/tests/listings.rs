@@ -74,7 +74,9 @@ async fn a_page_of_big_records_is_cut_by_their_bytes() {
     let store = place.open().await;
     for number in 0..5_u8 {
         let mut request = Request::new([number]);
-        request.input = Some(sealed(vec![number; 7 * 1024 * 1024]));
+        // The middle one is longer than a page, and comes alone.
+        let mebibytes = if number == 2 { 17 } else { 7 };
+        request.input = Some(sealed(vec![number; mebibytes * 1024 * 1024]));
         request.acquire(&store).await;
         place.advance(std::time::Duration::from_micros(1)).await;
     }
@@ -140,6 +142,36 @@ async fn a_sweep_does_not_wait_for_a_record_that_somebody_holds() {
     assert_eq!(store.sweep(100).await.unwrap().deleted, 1);
     support::run(&mut holder, "ROLLBACK").await;
     assert_eq!(store.sweep(100).await.unwrap().deleted, 1);
+}
+
+#[tokio::test]
+async fn forgetting_a_scope_does_not_count_what_others_have() {
+    let place = Place::new(Server::Postgres).await;
+    let store = place.open().await;
+    for (scope, key) in [("other", "a"), ("other", "b"), ("other", "c"), ("own", "z")] {
+        let mut request = Request::new(key);
+        request.scope = Scope::new(scope).unwrap();
+        let fence = request.acquire(&store).await.fence;
+        store.complete(&fence, &sealed("reply")).await.unwrap();
+    }
+    let forgotten = store.forget(&Scope::new("own").unwrap(), 2).await.unwrap();
+    assert_eq!((forgotten.deleted, forgotten.more), (1, false), "{forgotten:?}");
+    assert_eq!(store.stats().await.unwrap().completed, 3);
+}
+
+#[tokio::test]
+async fn messages_that_were_sent_are_not_counted_as_pending() {
+    let place = Place::new(Server::Postgres).await;
+    let store = place.open().await;
+    let mut tx = store.begin().await.unwrap();
+    for payload in ["one", "two"] {
+        let message = OutboxMessage::new("t", payload).unwrap();
+        store.push_in(&mut tx, &message).await.unwrap();
+    }
+    store.commit(tx).await.unwrap();
+    let send = "UPDATE idem_outbox SET state = 1, sent_at = 1 WHERE payload = 'one'";
+    support::run(&mut place.plain().await, send).await;
+    assert_eq!(store.stats().await.unwrap().outbox_pending, Some(1));
 }
 
 #[tokio::test]
