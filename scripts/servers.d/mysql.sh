@@ -83,7 +83,8 @@ mysql_launch() {
   shift
   if [ ! -e "$dir/port" ]; then
     mkdir -p "$dir/tmp"
-    mysql_make "$dir" || die "the server's files could not be made: $(tail -n 5 "$dir/install.log")"
+    mysql_make "$dir" ||
+      die "the server's files could not be made: $(grep -i -m 5 'error' "$dir/install.log")"
     mysql_free_port >"$dir/port"
   fi
   port=$(cat "$dir/port")
@@ -99,7 +100,8 @@ mysql_make() {
     user=(--user=mysql)
     chown -R mysql: "$dir"
   fi
-  mariadb-install-db --no-defaults --datadir="$dir/data" "${user[@]}" \
+  # A server that starts removes what it finds in the folder of temporary tables: each has its own.
+  TMPDIR=$dir/tmp mariadb-install-db --no-defaults --datadir="$dir/data" "${user[@]}" \
     --auth-root-authentication-method=normal --skip-test-db >"$dir/install.log" 2>&1 || return 1
   cat >"$dir/users.sql" <<'SQL'
 CREATE USER IF NOT EXISTS idem@'127.0.0.1' IDENTIFIED BY 'idem';
@@ -111,7 +113,8 @@ SQL
 
 # Runs users.sql without a server that others could reach.
 mysql_bootstrap() {
-  local dir=$1 command=(mariadbd --no-defaults --datadir="$1/data" --bootstrap)
+  local dir=$1
+  local command=(mariadbd --no-defaults --datadir="$dir/data" --tmpdir="$dir/tmp" --bootstrap)
   { printf 'FLUSH PRIVILEGES;\n'; tr '\n' ' ' <"$dir/users.sql" | sed 's/;/;\n/g'; } |
     if [ "$(id -u)" = 0 ]; then
       setpriv --reuid=mysql --regid=mysql --clear-groups -- "${command[@]}"
