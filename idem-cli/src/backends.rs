@@ -13,6 +13,7 @@ use idem_core::error::{ErrorKind, StoreError};
 use idem_core::memory::MemoryStore;
 use idem_core::outbox::Outbox;
 use idem_core::preflight::Finding;
+use idem_mysql::MysqlStore;
 use idem_postgres::PostgresStore;
 use idem_redis::RedisStore;
 use idem_sqlite::SqliteStore;
@@ -72,6 +73,13 @@ pub const BACKENDS: &[Backend] = &[
     POSTGRES,
     // The driver takes both names, and other tools print the longer one.
     Backend { scheme: "postgresql", ..POSTGRES },
+    Backend {
+        scheme: "mysql",
+        example: "mysql://USER@HOST/DATABASE",
+        open: |url, intent| Box::pin(open_mysql(url, intent)),
+        preflight: |url| Box::pin(preflight_mysql(url)),
+        suite: |url| Box::pin(conformance::mysql(url)),
+    },
     REDIS,
     Backend { scheme: "redis-cluster", example: "redis-cluster://HOST:PORT,...", ..REDIS },
 ];
@@ -186,6 +194,17 @@ async fn open_postgres(url: String, intent: Intent) -> Result<Opened, Failure> {
 
 async fn preflight_postgres(url: String) -> Result<Vec<Finding>, Failure> {
     PostgresStore::builder().preflight(&url).await.map_err(store_failure)
+}
+
+async fn open_mysql(url: String, intent: Intent) -> Result<Opened, Failure> {
+    let creates = intent != Intent::Operate;
+    let store = MysqlStore::builder().migrates(creates).connect(&url).await;
+    let store = store.map_err(store_failure)?;
+    Ok(Opened { outbox: Some(store.outbox()), store: Arc::new(store) })
+}
+
+async fn preflight_mysql(url: String) -> Result<Vec<Finding>, Failure> {
+    MysqlStore::builder().preflight(&url).await.map_err(store_failure)
 }
 
 async fn open_redis(url: String, intent: Intent) -> Result<Opened, Failure> {

@@ -27,7 +27,8 @@ const KEPT_AFTER_COMPLETION: Duration = Duration::from_secs(60 * 60);
 /// What a server command is told about its store and its protection.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ServerArgs {
-    /// The store: memory:, sqlite:PATH, postgres://..., redis://... or redis-cluster://...
+    /// The store: memory:, sqlite:PATH, postgres://..., mysql://..., redis://... or
+    /// redis-cluster://...
     #[arg(long, value_name = "URL", env = "IDEM_STORE", hide_env_values = true)]
     pub store: String,
 

@@ -1,6 +1,7 @@
 //! `idem conformance`: the suite that any store must pass, on the store behind a URL.
 
 mod memory;
+mod mysql;
 mod postgres;
 mod redis;
 mod sqlite;
@@ -22,6 +23,7 @@ use crate::paint::Paint;
 use crate::shutdown::Shutdown;
 
 pub(crate) use memory::suite as memory;
+pub(crate) use mysql::suite as mysql;
 pub(crate) use postgres::suite as postgres;
 pub(crate) use redis::suite as redis;
 pub(crate) use sqlite::suite as sqlite;
@@ -94,6 +96,7 @@ async fn attach(address: String) -> Result<Connected, SetupError> {
     match scheme {
         "sqlite" => sqlite::attach(rest).await,
         "postgres" => postgres::attach(rest).await,
+        "mysql" => mysql::attach(rest).await,
         "redis" => redis::attach(rest).await,
         _ => Err("an address of another build".into()),
     }

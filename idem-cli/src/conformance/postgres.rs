@@ -36,6 +36,7 @@ fn capabilities() -> Capabilities {
         .with(Capability::Isolated)
         .with(Capability::Admin)
         .with(Capability::Transactions)
+        .with(Capability::Outbox)
         .with(Capability::IndependentRecords)
         .with(Capability::Processes)
         .with(Capability::Damage)
@@ -52,8 +53,8 @@ pub(super) async fn attach(address: &str) -> Result<Connected, SetupError> {
 
 async fn connect(url: &str, schema: &str) -> Result<Connected, SetupError> {
     let store = PostgresStore::builder().schema(schema).call_limit(CALL_LIMIT).connect(url).await?;
-    let rows = Rows { schema: schema.to_owned() };
-    Ok(Connected::admin(store.clone()).with_transactions(store, rows))
+    let (outbox, rows) = (store.outbox(), Rows { schema: schema.to_owned() });
+    Ok(Connected::admin(store.clone()).with_outbox(outbox).with_transactions(store, rows))
 }
 
 /// Schemas are dropped one by one: one transaction would need a lock for each table of all.

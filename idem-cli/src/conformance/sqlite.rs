@@ -49,6 +49,7 @@ fn capabilities() -> Capabilities {
         .with(Capability::Isolated)
         .with(Capability::Admin)
         .with(Capability::Transactions)
+        .with(Capability::Outbox)
         .with(Capability::Processes)
         .with(Capability::Damage)
         .without(Capability::SteppedClock, "the machine's own clock judges")
@@ -94,7 +95,9 @@ impl Fixture for Fresh {
     async fn connect(&self) -> Result<Connected, SetupError> {
         let store = SqliteStore::builder().busy_timeout(BUSY).open(self.path()).await?;
         let rows = Rows { path: self.path() };
-        Ok(Connected::admin(store.clone()).with_transactions(store, rows))
+        Ok(Connected::admin(store.clone())
+            .with_outbox(store.outbox())
+            .with_transactions(store, rows))
     }
 
     fn address(&self) -> Option<String> {

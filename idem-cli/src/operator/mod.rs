@@ -42,7 +42,8 @@ pub use sweep::Args as SweepArgs;
 /// Which store, and in which form to answer: the same on every operator's command.
 #[derive(Debug, clap::Args)]
 pub struct StoreArgs {
-    /// The store: sqlite:PATH, postgres://..., redis://... or redis-cluster://...
+    /// The store: sqlite:PATH, postgres://..., mysql://..., redis://... or
+    /// redis-cluster://...
     #[arg(long, value_name = "URL", env = "IDEM_STORE", hide_env_values = true)]
     pub store: String,
 

@@ -90,6 +90,11 @@ fn postgres_directly_and_behind_a_transaction_pooler() {
 }
 
 #[test]
+fn mysql() {
+    a_whole_tour(&server("IDEM_MYSQL_URL"));
+}
+
+#[test]
 fn redis() {
     a_whole_tour(&server("IDEM_REDIS_URL"));
 }
@@ -103,6 +108,7 @@ fn redis_cluster() {
 fn a_server_that_is_not_there_is_told_without_the_password() {
     for url in [
         "postgres://user:hunter2@127.0.0.1:1/none",
+        "mysql://user:hunter2@127.0.0.1:1/none",
         "redis://user:hunter2@127.0.0.1:1",
         "redis-cluster://user:hunter2@127.0.0.1:1",
     ] {

@@ -33,7 +33,7 @@ async fn order(url: &str, key: &str, dies: bool) -> Result<String, RunError> {
     let operation = Operation::builder("order").lease(lease).attempts(1).resumable();
     let operation = operation.build().unwrap();
     let call =
-        Call::new(Scope::new("a").unwrap(), Key::new(key).unwrap(), { Fingerprint::of_bytes(key) });
+        Call::new(Scope::new("a").unwrap(), Key::new(key).unwrap(), Fingerprint::of_bytes(key));
     let outcome = engine
         .run(&operation, call.with_input(Input::new("7")), move |execution| async move {
             let charge: String = execution
