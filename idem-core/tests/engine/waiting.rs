@@ -1,6 +1,7 @@
 //! Calls that wait for the first one under their key take nothing away from those that run.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use idem_core::engine::{Call, Failure, Outcome, RunError};
@@ -37,7 +38,9 @@ impl Crowd {
         let told = tokio::spawn(async move {
             let (scope, key) = (Scope::new("a").unwrap(), Key::new(key).unwrap());
             let call = Call::new(scope, key, Fingerprint::of_bytes("k"));
+            let runs = Arc::clone(&world.runs);
             let handler = async move |_| {
+                runs.fetch_add(1, Ordering::SeqCst);
                 go.notified().await;
                 Ok::<_, Failure>("first")
             };
@@ -58,6 +61,7 @@ async fn waiters_hold_no_execution_slot() {
     }
     // A call of another key has the second slot, as if nobody waited.
     let other = crowd.call("other").await;
+    assert_eq!(crowd.world.runs(), 2);
     crowd.go.notify_waiters();
     assert!(other.await.unwrap().unwrap().is_executed());
     assert!(first.await.unwrap().unwrap().is_executed());
