@@ -46,7 +46,7 @@ async fn until_no_transaction(connection: &mut PgConnection) {
 #[tokio::test]
 async fn a_statement_that_the_server_cuts_short_is_not_applied() {
     for server in [Server::Postgres, Server::PgBouncer] {
-        let place = with(server, "statement_timeout = '100ms'").await;
+        let place = with(server, "statement_timeout = '700ms'").await;
         let store = place.open().await;
         let request = Request::new("key");
         let fence = request.acquire(&store).await.fence;
@@ -97,7 +97,7 @@ async fn a_claim_that_waits_for_the_whole_table_is_not_told_in_progress() {
 #[tokio::test]
 async fn a_limit_on_statements_does_not_stop_a_migration_that_waits_for_another() {
     let place = Place::new(Server::Postgres).await;
-    let set = format!("ALTER DATABASE {} SET statement_timeout = '50ms'", place.database);
+    let set = format!("ALTER DATABASE {} SET statement_timeout = '1s'", place.database);
     let mut other = place.plain().await;
     run(&mut other, &set).await;
     run(&mut other, "BEGIN; SELECT pg_advisory_xact_lock(hashtext('idem migrate public'))").await;
@@ -106,7 +106,7 @@ async fn a_limit_on_statements_does_not_stop_a_migration_that_waits_for_another(
         async move { PostgresStore::connect(&url).await }
     });
     support::until_somebody_waits(&mut place.plain().await).await;
-    tokio::time::sleep(Duration::from_millis(150)).await;
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
     run(&mut other, "ROLLBACK").await;
     let store = opening.await.unwrap().unwrap();
     Request::new("key").acquire(&store).await;
@@ -129,8 +129,8 @@ async fn a_transaction_has_the_stores_limit_on_idleness_and_not_the_servers() {
 
 #[tokio::test]
 async fn a_transaction_that_the_server_ended_has_done_nothing() {
-    let idle = |server| (server, "work_mem = '4MB'", Duration::from_millis(100));
-    let whole = (Server::Postgres18, "transaction_timeout = '100ms'", Duration::from_secs(60));
+    let idle = |server| (server, "work_mem = '4MB'", Duration::from_secs(1));
+    let whole = (Server::Postgres18, "transaction_timeout = '1s'", Duration::from_secs(60));
     for (server, setting, idle) in [idle(Server::Postgres), idle(Server::PgBouncer), whole] {
         let place = with(server, setting).await;
         let builder = PostgresStore::builder().idle_transaction_limit(idle).max_transactions(1);
@@ -167,7 +167,7 @@ async fn a_transaction_that_the_server_ended_has_done_nothing() {
 
 #[tokio::test]
 async fn a_session_that_the_server_ended_for_idleness_is_replaced() {
-    let place = with(Server::Postgres, "idle_session_timeout = '100ms'").await;
+    let place = with(Server::Postgres, "idle_session_timeout = '1s'").await;
     let store = place.open_with(PostgresStore::builder().max_connections(1)).await;
     let ended = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
          AND pid <> pg_backend_pid()";
@@ -200,7 +200,9 @@ async fn limits_on_whole_transactions_are_found() {
 #[tokio::test]
 async fn what_is_too_long_is_refused_before_it_is_sent() {
     let place = with(Server::Postgres, "work_mem = '4MB'").await;
-    let store = place.open().await;
+    // A slow machine may take its time for the longest.
+    let builder = PostgresStore::builder().call_limit(Duration::from_secs(120));
+    let store = place.open_with(builder).await;
     let long = sealed(vec![0; MAX_PAYLOAD_BYTES + 1]);
     let mut request = Request::new("key");
     request.input = Some(long.clone());

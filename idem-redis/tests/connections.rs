@@ -185,7 +185,9 @@ async fn a_user_who_may_not_wait_for_replicas_is_refused_or_told_of_an_unknown_o
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_too_long_is_refused_before_it_is_sent() {
-    let store = fresh().connect(&variable("IDEM_REDIS_URL")).await.unwrap();
+    // A slow machine may take its time for the longest.
+    let config = fresh().call_limit(Duration::from_secs(120));
+    let store = config.connect(&variable("IDEM_REDIS_URL")).await.unwrap();
     let fence = acquire(&store, &key("k"), LEASE).await.fence;
     let long = Sealed::from_bytes(vec![0; MAX_PAYLOAD_BYTES + 1]);
     let point = Recovery { number: 1, payload: long.clone() };
