@@ -49,7 +49,7 @@ async fn tables_that_are_missing_or_of_another_build_are_found_without_opening_a
     let findings = PostgresStore::builder().preflight(&place.url()).await.unwrap();
     assert_eq!(of(&findings, "schema").severity, Severity::Problem);
     place.open().await;
-    run(&mut place.plain().await, "UPDATE idem_schema SET version = 99").await;
+    run(&mut place.plain().await, "INSERT INTO idem_schema VALUES (99, 1)").await;
     let findings = PostgresStore::builder().preflight(&place.url()).await.unwrap();
     let found = of(&findings, "schema");
     assert_eq!((found.severity, found.found.as_ref()), (Severity::Problem, "99"), "{found:?}");
