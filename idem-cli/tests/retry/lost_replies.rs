@@ -1,7 +1,6 @@
 //! Three of ten answers are lost. What was charged is what the card network's ledger holds.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use idem_cli::network::CardNetwork;
@@ -116,8 +115,7 @@ fn a_call_whose_answer_was_lost_for_good_is_unknown_and_was_charged() {
 
     let charged: HashSet<i64> = ledger(&bench).into_values().collect();
     assert_eq!(charged.len(), called.len());
-    let retry = Arc::new(Retry::new(policy(40)));
-    let again = Client::new(server.address, (*retry).clone(), destination, SEED);
+    let again = Client::new(server.address, Retry::new(policy(40)), destination, SEED);
     let again = RUNTIME.block_on(again);
     let mut unknown = 0;
     for call in called {
