@@ -66,6 +66,11 @@ impl Condition {
 }
 
 impl PolicyArgs {
+    /// Whether nobody told what the service allows.
+    pub(super) fn says_nothing(&self) -> bool {
+        self.cap.is_none() && self.window.is_none() && self.holds.is_empty()
+    }
+
     /// What the record is, and why where that is not plain.
     pub(super) fn judge(&self, seen: &Observed) -> (Condition, Option<String>) {
         let record = &seen.record;
@@ -121,6 +126,7 @@ impl PolicyArgs {
 
     /// What the answer depends on that nobody told.
     fn unsure(&self, attempt: u32) -> Option<String> {
-        self.cap.is_none().then(|| format!("unless the service allows only {attempt} attempts"))
+        let attempts = if attempt == 1 { "attempt" } else { "attempts" };
+        self.cap.is_none().then(|| format!("unless the service allows only {attempt} {attempts}"))
     }
 }

@@ -32,8 +32,9 @@ pub struct Args {
     #[command(flatten)]
     policy: PolicyArgs,
 
-    /// Also show the downstream key of this step: one that was not done is not on record. May be
-    /// repeated.
+    /// Also show the downstream key of this step: one whose result is not known is not on record.
+    /// The name is the one in the handler; a wrong one gives a key that no downstream was given.
+    /// May be repeated.
     #[arg(long, value_name = "NAME")]
     step: Vec<String>,
 }
@@ -96,6 +97,9 @@ fn describe(observed: &Observed, policy: &PolicyArgs, also: &[String]) -> Value 
     shown
 }
 
+/// A mistyped name looks the same, so the state says so.
+const NOT_ON_RECORD: &str = "not on record; its key, if the handler has a step of this name";
+
 /// What is on record of each step, and the key that its downstream was given.
 fn steps(
     observed: &Observed,
@@ -107,7 +111,7 @@ fn steps(
         (step.name(), step.generation(), if step.result().is_some() { "done" } else { "started" })
     });
     let others = also.iter().filter(|name| progress.step(name).is_none());
-    let all = on_record.chain(others.map(|name| (name.as_str(), 0, "not on record")));
+    let all = on_record.chain(others.map(|name| (name.as_str(), 0, NOT_ON_RECORD)));
     let shown = all.map(|(name, generation, state)| {
         json!({
             "name": name,

@@ -66,7 +66,8 @@ fn to_text(repeats: &MayRepeat) -> String {
         }
         MayRepeat::Steps(steps) if steps.is_empty() => format!(
             "it began, and no step of it is on record. A rerun may repeat whatever it did before \
-             its lease ran out.\n{SAME_KEYS}"
+             its lease ran out.\n{SAME_KEYS}\n  Whether a downstream acted, it can tell by the key \
+             that `idem inspect --step NAME` shows; ask first."
         ),
         MayRepeat::Steps(steps) => {
             let mut text = "it began. A rerun takes all of it again, these steps among it:".into();
@@ -91,6 +92,9 @@ fn to_json(repeats: &MayRepeat) -> Value {
         MayRepeat::Completed => json!({ "what": "everything", "why": "it is completed" }),
         MayRepeat::Anything => json!({ "what": "anything", "why": "it does not mark begun" }),
         MayRepeat::Unreadable(error) => json!({ "what": "anything", "why": error.to_string() }),
+        MayRepeat::Steps(steps) if steps.is_empty() => {
+            json!({ "what": "anything", "why": "it began, and no step of it is on record" })
+        }
         MayRepeat::Steps(steps) => {
             let step = |step: &housekeeping::RepeatedStep| json!({ "name": step.name, "generation": step.generation, "done": step.done });
             json!({ "what": "steps", "steps": steps.iter().map(step).collect::<Vec<_>>() })

@@ -23,7 +23,8 @@ use crate::exit::{Exit, Failure};
 ///
 /// First find out what was done, from the downstream for instance. The record is taken over
 /// before the reply is stored, so a holder that was only paused changes nothing when it wakes up.
-/// What runs under a live lease is left alone. Saying the same again is harmless.
+/// What runs under a live lease is left alone. Saying the same again is harmless;
+/// leave --at-attempt out then, since settling is an attempt too.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -41,7 +42,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME: VALUE", value_parser = header)]
     header: Vec<(HeaderName, HeaderValue)>,
 
-    /// The body of the reply, without a line end.
+    /// The body of the reply, without a line end. A body needs its content-type among the headers.
     #[arg(long, value_name = "TEXT", conflicts_with = "body_file")]
     body: Option<String>,
 

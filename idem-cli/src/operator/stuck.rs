@@ -24,7 +24,8 @@ pub struct Args {
     #[arg(long, conflicts_with = "held")]
     all: bool,
 
-    /// Only those that are held for a person, as far as --cap, --window and --holds tell.
+    /// Only those that are held for a person. The store does not know what the service allows, so
+    /// one of --cap, --window and --holds has to tell it.
     #[arg(long)]
     held: bool,
 
@@ -41,6 +42,11 @@ pub struct Args {
 }
 
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
+    if args.held && args.policy.says_nothing() {
+        // A monitor would be told for ever that nothing waits.
+        let why = "--held needs --cap, --window or --holds: what the service allows";
+        return Err(Failure::new(Exit::Usage, why));
+    }
     let opened = args.store.open(Intent::Operate).await?;
     let mut stuck: Vec<Observed> = Vec::new();
     let mut after = args.after.clone();
@@ -54,7 +60,9 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
         }
     }
     if stuck.is_empty() && !args.store.json {
-        print("nothing is stuck\n")?;
+        let held = "nothing is held, as far as --cap, --window and --holds tell; `idem stuck` \
+                    without --held lists all that is stuck\n";
+        print(if args.held { held } else { "nothing is stuck\n" })?;
     } else {
         show(&stuck, after.as_ref(), args.store.json, &args.policy)?;
     }

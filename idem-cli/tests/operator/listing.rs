@@ -54,7 +54,10 @@ fn held_is_told_from_resumable_as_far_as_the_operator_says_what_is_allowed() {
             assert_eq!(said["records"][0]["state"], state, "{command} {args:?}");
         }
     }
-    assert_eq!(bench.operate("stuck", &["--held"]).code, 0, "none that is known to be held");
+    assert_eq!(bench.operate("stuck", &["--held"]).code, 2, "nobody told what is held");
+    let none = bench.operate("stuck", &["--held", "--cap", "99"]);
+    assert_eq!(none.code, 0);
+    assert!(none.out.starts_with("nothing is held, as far as"), "{}", none.out);
     assert_eq!(bench.operate("stuck", &[]).code, 1);
 }
 
