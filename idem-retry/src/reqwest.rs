@@ -24,7 +24,8 @@
 //! attempt, and its end says [`Why::OneShot`](crate::Why::OneShot).
 //!
 //! The client's own redirects and its own retries happen inside one attempt. Turn its retries of
-//! refused HTTP/2 streams off, or count them in.
+//! refused HTTP/2 streams off, or count them in. Build it with `redirect::Policy::none()` and say so
+//! ([`HttpRetry::follows_redirects`]): a refused connection is then known to have carried nothing.
 
 use std::sync::Mutex;
 

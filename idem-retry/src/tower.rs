@@ -19,6 +19,9 @@
 //! # }
 //! ```
 //!
+//! A service that follows redirects inside of it makes refused connections ambiguous: put it
+//! outside, and say so ([`HttpRetry::follows_redirects`]).
+//!
 //! Put it outside of what has to see every attempt, and outside of a load balancer, so that a retry
 //! may go elsewhere. The attempts' own timeouts are those of the policy.
 //!
@@ -122,7 +125,7 @@ impl RetryLayer {
     }
 }
 
-/// What an error says of the request, by the errors it stems from: only a refused connection is
+/// What an error says of the request, where no redirects are followed, by the errors it stems from: only a refused connection is
 /// known not to have carried it.
 pub fn fault_of(error: &(dyn std::error::Error + 'static)) -> Fault {
     let mut cause = Some(error);
@@ -192,12 +195,13 @@ impl Settings {
     {
         let (mut parts, body) = request.into_parts();
         let body = self.keep(body).await.map_err(|error| Failed::unusable(error.into()))?;
+        let is_one_shot = !body.is_whole();
         let prepared = self.retry.prepare(
             &parts.method,
             &authority(&parts.uri, &parts.headers),
             &mut parts.headers,
             parts.extensions.get::<Traits>().copied(),
-            !body.is_whole(),
+            is_one_shot,
         );
         let mut body = Some(body);
         let prepared = &prepared;
@@ -217,7 +221,11 @@ impl Settings {
         let judge = |rules: &HttpRules, traits: Traits, headers: &HeaderMap| -> Option<Class> {
             if self.is_grpc { grpc(rules, traits, headers) } else { None }
         };
-        let fault_of = |error: &BoxError| (self.fault_of)(&**error);
+        let fault_of = |error: &BoxError| match (self.fault_of)(&**error) {
+            // It may be the error of whatever the body is read from.
+            Fault::NotSent if is_one_shot => Fault::Lost,
+            fault => fault,
+        };
         let outcome = prepared.run(head, judge, fault_of, op).await;
         let (seen, report) = Failed::split(outcome)?;
         let mut response: Response<Replayable<R>> = seen.response;

@@ -78,7 +78,9 @@ impl Deliveries {
     }
 
     async fn attempt(&self, leased: &Leased, attempt: u32) -> Result<(), SinkError> {
-        let delivery = AssertUnwindSafe(self.sink.deliver(&leased.message, attempt));
+        // Inside, so that a sink that panics before its first await is caught too.
+        let delivery =
+            AssertUnwindSafe(async { self.sink.deliver(&leased.message, attempt).await });
         match timeout(self.settings.delivery_limit, delivery.catch_unwind()).await {
             Ok(Ok(delivered)) => delivered,
             Ok(Err(_panic)) => Err(SinkError::retryable("the sink panicked")),

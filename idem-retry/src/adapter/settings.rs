@@ -28,6 +28,7 @@ pub struct HttpRetry {
     makes_keys: bool,
     key_lifetime: Option<Duration>,
     announces: bool,
+    follows_redirects: bool,
     destination: Option<Destination>,
 }
 
@@ -55,6 +56,7 @@ impl HttpRetry {
             makes_keys: false,
             key_lifetime: None,
             announces: true,
+            follows_redirects: true,
             destination: None,
         }
     }
@@ -91,6 +93,17 @@ impl HttpRetry {
     /// says no, as for a server whose signature covers all headers.
     pub fn announces(mut self, announces: bool) -> Self {
         self.announces = announces;
+        self
+    }
+
+    /// Whether the client follows redirects inside one attempt. It does, unless this says no: then
+    /// a connection that was refused, or a URL that was wrong, may be those of a second hop, after
+    /// the first one had its effect, and nothing tells them apart. They count as
+    /// [`Fault::Lost`], so that an unprotected request is sent once.
+    ///
+    /// Say no where the client is so built; then what never left may be sent again without a key.
+    pub fn follows_redirects(mut self, follows: bool) -> Self {
+        self.follows_redirects = follows;
         self
     }
 
@@ -140,6 +153,12 @@ impl Prepared {
         &self.settings.rules
     }
 
+    /// What is known not to have left, only where it is known of every hop and of every byte.
+    fn cautious(&self, fault: Fault) -> Fault {
+        let never_left = matches!(fault, Fault::NotSent | Fault::Unusable);
+        if never_left && self.settings.follows_redirects { Fault::Lost } else { fault }
+    }
+
     /// Makes the attempts. `head` shows what is read of an answer, and `judge` may read it
     /// otherwise than the rules do.
     pub(crate) async fn run<R, E, F, Fut>(
@@ -162,7 +181,7 @@ impl Prepared {
                     rules.answer(*traits, &answer.problem_type(seen.problem_type.as_deref()))
                 })
             }
-            Attempted::Error(error) => rules.fault(*traits, fault_of(error)),
+            Attempted::Error(error) => rules.fault(*traits, self.cautious(fault_of(error))),
             // How far it came is not known.
             Attempted::TimedOut => rules.fault(*traits, Fault::Lost),
         };

@@ -35,8 +35,10 @@
 //! | 429, other 408, 503 that says when to come back | unlikely | idempotent methods | retried |
 //! | 502, 504, other 503; 500 if so chosen | maybe | idempotent methods | retried |
 //! | 409 with the problem type of "the first one still runs" | maybe | final | retried |
+//! | 503 with the problem type of "the reply was not stored" or "the record is corrupt" | maybe | idempotent methods | retried |
 //! | an answer that is marked as a replay, or as stored under the key | settled | | final |
-//! | 1xx to 3xx | settled | final | final |
+//! | 1xx, 2xx, 303 | settled | final | final |
+//! | any other 3xx | | final | final |
 //! | any other 4xx, 501, 505 | | final | final |
 //! | other 5xx | maybe | final | final |
 //!

@@ -28,8 +28,10 @@ const PROBLEM_BASE: &str = "urn:idem:problem:";
 /// The first request still runs, or another one has taken it over.
 const IN_FLIGHT: [&str; 2] = ["key-in-use", "lease-lost"];
 
-/// A 409 that waiting does not end: somebody has to look whether it was done.
-const UNCERTAIN: [&str; 2] = ["outcome-unknown", "outcome-held"];
+/// A 409 that waiting does not end, or a 503 that says more than "later": somebody has to look
+/// whether it was done.
+const UNCERTAIN: [&str; 4] =
+    ["outcome-unknown", "outcome-held", "reply-not-stored", "record-corrupt"];
 
 impl HttpRules {
     /// The rules for a server of `idem-http` as it is by default.
@@ -48,8 +50,8 @@ impl HttpRules {
     /// What stands before the last part of the server's problem types; `urn:idem:problem:` unless
     /// set.
     pub fn problem_base(mut self, base: &str) -> Self {
-        let all = |names: [&str; 2]| names.map(|name| format!("{base}{name}")).into();
-        (self.in_flight_types, self.uncertain_types) = (all(IN_FLIGHT), all(UNCERTAIN));
+        let all = |names: &[&str]| names.iter().map(|name| format!("{base}{name}")).collect();
+        (self.in_flight_types, self.uncertain_types) = (all(&IN_FLIGHT), all(&UNCERTAIN));
         self
     }
 
@@ -66,11 +68,13 @@ impl HttpRules {
         self
     }
 
-    /// Whether the body is needed to tell what this answer is: a 409 with a problem document.
+    /// Whether the body is needed to tell what this answer is: a 409 or a 503 with a problem
+    /// document. A 503 may say that the work was done and its reply could not be stored.
     /// Read at most [`MAX_PROBLEM_BYTES`](super::MAX_PROBLEM_BYTES) of it, and give its type to
     /// [`Answer::problem_type`].
     pub fn needs_problem(&self, status: StatusCode, headers: &HeaderMap) -> bool {
-        status == StatusCode::CONFLICT && super::is_problem(headers)
+        let may_be_ours = [StatusCode::CONFLICT, StatusCode::SERVICE_UNAVAILABLE];
+        may_be_ours.contains(&status) && super::is_problem(headers)
     }
 
     /// What it means that there is no whole answer. A timeout is [`Fault::Lost`], unless it is
@@ -89,7 +93,9 @@ impl HttpRules {
             return Class::Replayed;
         }
         if !(status.is_client_error() || status.is_server_error()) {
-            return Class::Answered { settles: true };
+            // A redirect to somewhere else, a login page say, tells nothing of an earlier attempt.
+            let settles = !status.is_redirection() || status == StatusCode::SEE_OTHER;
+            return Class::Answered { settles };
         }
         let lifetime = only(headers, &LIFETIME).and_then(|text| text.parse().ok());
         let lifetime = lifetime.map(Duration::from_secs).filter(|_| request.is_keyed());
@@ -101,7 +107,7 @@ impl HttpRules {
             Some(false) if transient.is_some() => {
                 return self.final_failure(request, answer, Reason::ToldNotTo);
             }
-            Some(true) => Some(transient.unwrap_or(Transient::new(settled_applied(status)))),
+            Some(true) => Some(transient.unwrap_or(self.asked_again(request, answer))),
             _ => transient,
         };
         match may_pass {
@@ -127,6 +133,9 @@ impl HttpRules {
             }
             StatusCode::REQUEST_TIMEOUT => Transient::new(Applied::Unlikely),
             StatusCode::TOO_MANY_REQUESTS => Transient::new(Applied::Unlikely).throttled(),
+            StatusCode::SERVICE_UNAVAILABLE if is_one_of(&self.uncertain_types, answer) => {
+                Transient::new(Applied::Maybe)
+            }
             StatusCode::SERVICE_UNAVAILABLE if has_hint => {
                 Transient::new(Applied::Unlikely).throttled()
             }
@@ -142,6 +151,14 @@ impl HttpRules {
             _ => return None,
         };
         Some(transient)
+    }
+
+    /// An answer that is final by its status, and that the server wants to be asked for again.
+    fn asked_again(&self, request: Traits, answer: &Answer<'_>) -> Transient {
+        // Whatever a 409 means to this server, the first request may be under way.
+        let is_open = answer.status == StatusCode::CONFLICT && request.is_keyed();
+        let is_open = is_open || is_one_of(&self.uncertain_types, answer);
+        Transient::new(if is_open { Applied::Maybe } else { settled_applied(answer.status) })
     }
 
     fn final_failure(&self, request: Traits, answer: &Answer<'_>, reason: Reason) -> Class {

@@ -91,9 +91,43 @@ async fn a_refused_connection_is_known_not_to_have_carried_anything() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     drop(listener);
+    let without_redirects = Client::builder().redirect(reqwest::redirect::Policy::none());
+    let direct = ClientBuilder::new(without_redirects.build().unwrap())
+        .with(RetryMiddleware::new(quick().follows_redirects(false)))
+        .build();
+    let known = failed(direct.post(&url).body("x").send().await.unwrap_err());
+    assert!(!known.is_unknown(), "{known}");
+    assert_eq!((known.report().attempts, known.report().why), (3, Some(Why::Attempts)));
+    // With redirects it may be the second hop that is refused.
     let failed = failed(client(quick()).post(&url).body("x").send().await.unwrap_err());
-    assert!(!failed.is_unknown(), "{failed}");
-    assert_eq!((failed.report().attempts, failed.report().why), (3, Some(Why::Attempts)));
+    assert!(failed.is_unknown(), "{failed}");
+    assert_eq!(failed.report().attempts, 1);
+}
+
+#[tokio::test]
+async fn a_redirect_to_what_is_not_there_does_not_repeat_what_was_done() {
+    for target in ["http://127.0.0.1:1/receipt", "ftp://127.0.0.1/receipt"] {
+        let location = format!("location: {target}\r\n");
+        let server = Server::new([Step::Answer(answer("303 See Other", &location, ""))]).await;
+        let failed = failed(client(quick()).post(&server.url).body("x").send().await.unwrap_err());
+        assert!(failed.is_unknown(), "{target}: {failed}");
+        assert_eq!(server.received().len(), 1, "{target}");
+    }
+}
+
+#[tokio::test]
+async fn a_503_that_says_that_the_reply_was_not_stored_is_not_given_up_as_undone() {
+    let not_stored = || {
+        Step::Answer(answer(
+            "503 Service Unavailable",
+            "content-type: application/problem+json\r\nretry-after: 0\r\n",
+            r#"{"type":"urn:idem:problem:reply-not-stored"}"#,
+        ))
+    };
+    let server = Server::new([not_stored(), not_stored(), not_stored()]).await;
+    let request = client(quick()).post(&server.url).header("idempotency-key", "k");
+    let told = report(&request.send().await.unwrap());
+    assert_eq!((told.attempts, told.is_unknown), (3, true));
 }
 
 #[tokio::test]

@@ -119,6 +119,10 @@ fn the_server_is_obeyed() {
         assert_eq!(why(&outcome), (Why::Final(Reason::ToldNotTo), 1));
         let outcome = bench.call(&[with(418, &[(name, "true")]), status(200)]);
         assert_eq!(answered(&outcome), (200, 2));
+        // Whatever that server means by it, the first request may be under way.
+        let busy = || with(409, &[(name, "true")]);
+        let outcome = unknown(bench.call(&[busy(), busy(), busy()]));
+        assert_eq!(why(&outcome), (Why::Attempts, 3));
     }
     // A key that is forgotten protects nothing.
     let outcome = unknown(bench.call(&[with(502, &[("idempotency-key-lifetime", "0")])]));
