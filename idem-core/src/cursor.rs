@@ -2,7 +2,7 @@
 
 use crate::error::{ErrorKind, StoreError, Verb};
 use crate::key::{Key, Scope};
-use crate::record::{Observed, State};
+use crate::record::{Observed, Record, State};
 use crate::store::Cursor;
 use crate::time::Timestamp;
 
@@ -21,7 +21,10 @@ pub struct LapsedPosition {
 impl LapsedPosition {
     /// The position of a record in progress; `None` for a completed one.
     pub fn of(observed: &Observed) -> Option<Self> {
-        let record = &observed.record;
+        Self::of_record(&observed.record)
+    }
+
+    pub(crate) fn of_record(record: &Record) -> Option<Self> {
         match record.state {
             State::InProgress { locked_until, .. } => {
                 Some(Self { locked_until, scope: record.scope.clone(), key: record.key.clone() })

@@ -27,6 +27,7 @@ pub mod relay;
 pub mod reply;
 pub mod seal;
 pub mod store;
+pub mod stored;
 pub mod telemetry;
 pub mod time;
 pub mod transactional;

@@ -15,7 +15,7 @@ use loom::sync::{Mutex, MutexGuard};
 use crate::admin::{Admin, Filter, Forgotten, StateFilter, Stats};
 use crate::claim::{Claim, Claimed};
 use crate::codec::Sealed;
-use crate::cursor::{LapsedPosition, ListPosition};
+use crate::cursor::ListPosition;
 use crate::error::{ErrorKind, StoreError, Verb};
 use crate::key::{Key, Scope};
 use crate::outbox::MemoryOutbox;
@@ -181,27 +181,8 @@ impl Store for MemoryStore {
     }
 
     async fn lapsed(&self, after: Option<&Cursor>, limit: u32) -> Result<Page, StoreError> {
-        let after = after.map(LapsedPosition::from_cursor).transpose()?;
-        let limit = size(limit);
         let records = self.lock();
-        let now = self.shared.clock.now();
-        let mut lapsed: Vec<(Timestamp, &Record)> = records
-            .values()
-            .filter(|record| transition::is_lapsed(record, now))
-            .filter_map(|record| Some((lease_end(record)?, record)))
-            .filter(|(end, record)| {
-                after.as_ref().is_none_or(|after| is_after(*end, record, after))
-            })
-            .collect();
-        lapsed.sort_unstable_by_key(|(end, record)| (*end, &record.scope, &record.key));
-        let more = lapsed.len() > limit;
-        let records: Vec<Observed> = lapsed
-            .into_iter()
-            .take(limit)
-            .map(|(_, record)| Observed { record: record.clone(), now })
-            .collect();
-        let next = records.last().filter(|_| more).and_then(LapsedPosition::of);
-        Ok(Page { records, next: next.map(|position| position.to_cursor()) })
+        Page::of_lapsed(records.values(), after, limit, self.shared.clock.now())
     }
 
     async fn sweep(&self, limit: u32) -> Result<Swept, StoreError> {
@@ -301,17 +282,6 @@ impl Admin for MemoryStore {
 
 fn size(limit: u32) -> usize {
     page_size(limit) as usize
-}
-
-fn lease_end(record: &Record) -> Option<Timestamp> {
-    match record.state {
-        State::InProgress { locked_until, .. } => Some(locked_until),
-        State::Completed { .. } => None,
-    }
-}
-
-fn is_after(end: Timestamp, record: &Record, position: &LapsedPosition) -> bool {
-    (end, &record.scope, &record.key) > (position.locked_until, &position.scope, &position.key)
 }
 
 fn passes(record: &Record, filter: &Filter, now: Timestamp) -> bool {

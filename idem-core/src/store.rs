@@ -1,15 +1,15 @@
 //! # The contract of a store
 //!
-//! A store keeps one [`Record`](crate::record::Record) for each (scope, key) and changes it only
-//! through the verbs below. It promises three things: **one** caller wins a claim, however many
-//! arrive at once; nobody writes under a fence that has been lost; and what it said was stored
-//! stays stored as durably as its database can keep anything.
+//! A store keeps one [`Record`] for each (scope, key) and changes it only through the verbs below.
+//! It promises three things: **one** caller wins a claim, however many arrive at once; nobody
+//! writes under a fence that has been lost; and what it said was stored stays stored as durably as
+//! its database can keep anything.
 //!
 //! *For implementers.* [`Store`] has no defaulted methods: a new verb must be thought about in
-//! every store. The rules are in [`transition`](crate::transition) as pure functions. A store
-//! that can lock a record may read it, call the function and apply the
-//! [`Change`](crate::transition::Change) in one atomic step; one that talks to a server writes
-//! the same rules as one statement or script and proves it with the testkit.
+//! every store. The rules are in [`transition`] as pure functions. A store that can lock a record
+//! may read it, call the function and apply the [`Change`](transition::Change) in one atomic step;
+//! one that talks to a server writes the same rules as one statement or script and proves it with
+//! the testkit.
 //!
 //! 1. **Atomic claim** (R1, R2). No path reads first and inserts later outside one atomic step.
 //!    Losers change nothing.
@@ -40,9 +40,12 @@ use async_trait::async_trait;
 
 use crate::claim::{Claim, Claimed};
 use crate::codec::Sealed;
+use crate::cursor::LapsedPosition;
 use crate::error::StoreError;
 use crate::key::{Key, Scope};
-use crate::record::{Fence, Observed, Recovery};
+use crate::record::{Fence, Observed, Record, Recovery};
+use crate::time::Timestamp;
+use crate::transition;
 
 /// Where records live: eight verbs over one record each, and two to look after them all.
 #[async_trait]
@@ -50,7 +53,7 @@ pub trait Store: Send + Sync + 'static {
     /// Takes the record, or says who has it or how it ended, in one atomic step.
     ///
     /// # Behavior
-    /// The claim table of the design, in its order; see [`transition::claim`](crate::transition::claim).
+    /// The claim table of the design, in its order; see [`transition::claim`].
     /// Absent or expired: inserted, unless the policy is `Only`. Own owner, in progress: acquired
     /// again with its lease set anew. Another request: mismatch. Live: in progress. Lapsed: taken
     /// over where the policy allows. Completed: the reply.
@@ -209,6 +212,36 @@ pub struct Page {
     pub next: Option<Cursor>,
 }
 
+impl Page {
+    /// For store authors: the page of lapsed records that comes after `after`, from all records in
+    /// any order. A store with an index by the end of the lease does not read them all.
+    ///
+    /// `after` and `limit` are those of [`Store::lapsed`], and `now` is the store's.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a cursor of another listing.
+    pub fn of_lapsed<'a>(
+        records: impl IntoIterator<Item = &'a Record>,
+        after: Option<&Cursor>,
+        limit: u32,
+        now: Timestamp,
+    ) -> Result<Self, StoreError> {
+        let after = after.map(LapsedPosition::from_cursor).transpose()?;
+        let limit = page_size(limit) as usize;
+        let lapsed = records.into_iter().filter(|record| transition::is_lapsed(record, now));
+        let mut lapsed: Vec<_> = lapsed
+            .filter_map(|record| Some((LapsedPosition::of_record(record)?, record)))
+            .filter(|(position, _)| after.as_ref().is_none_or(|after| position > after))
+            .collect();
+        lapsed.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        let more = lapsed.len() > limit;
+        lapsed.truncate(limit);
+        let next = lapsed.last().filter(|_| more).map(|(position, _)| position.to_cursor());
+        let observed = |(_, record): (_, &Record)| Observed { record: record.clone(), now };
+        Ok(Self { records: lapsed.into_iter().map(observed).collect(), next })
+    }
+}
+
 /// What a sweep did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Swept {
@@ -263,3 +296,73 @@ macro_rules! forward_store {
 forward_store!(Arc, Box);
 
 const _: Option<&dyn Store> = None; // The trait stays usable as `dyn Store`.
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cursor::ListPosition;
+    use crate::error::ErrorKind;
+    use crate::fingerprint::{Fingerprint, Scheme};
+    use crate::record::{Incarnation, OperationName, Owner, Retention, State};
+
+    fn at(micros: i64) -> Timestamp {
+        Timestamp::from_unix_micros(micros)
+    }
+
+    fn record(key: &str, state: State) -> Record {
+        Record {
+            scope: Scope::new("a").unwrap(),
+            key: Key::new(key).unwrap(),
+            operation: OperationName::new("charge").unwrap(),
+            fingerprint: Fingerprint::from_parts(Scheme::from_byte(1), [0; 32]),
+            input: None,
+            attempt: 1,
+            owner: Owner::from_bytes([0; 16]),
+            incarnation: Incarnation::from_bytes([0; 16]),
+            created_at: at(0),
+            retention: Retention::Forever,
+            marks_begun: false,
+            state,
+        }
+    }
+
+    fn held(key: &str, until: i64) -> Record {
+        let state = State::InProgress { locked_until: at(until), given_up: false, recovery: None };
+        record(key, state)
+    }
+
+    fn keys(page: &Page) -> Vec<&[u8]> {
+        page.records.iter().map(|seen| seen.record.key.as_bytes()).collect()
+    }
+
+    #[test]
+    fn lapsed_records_are_paged_by_the_end_of_the_lease_then_by_key() {
+        let reply = Sealed::from_bytes(b"done".to_vec());
+        let done = State::Completed { reply, completed_at: at(1), expires_at: Some(at(2)) };
+        let all = [
+            held("now", 10),
+            held("live", 11),
+            record("done", done),
+            held("y", 5),
+            held("x", 5),
+            held("first", 4),
+        ];
+        let page = |after: Option<&Cursor>| Page::of_lapsed(&all, after, 2, at(10)).unwrap();
+        let first = page(None);
+        assert_eq!(keys(&first), [&b"first"[..], b"x"]);
+        assert!(first.records.iter().all(|seen| seen.now == at(10)));
+        let second = page(first.next.as_ref());
+        assert_eq!(keys(&second), [&b"y"[..], b"now"]);
+        assert_eq!(second.next, None, "a full page that is the last has no cursor");
+        assert_eq!(keys(&Page::of_lapsed(&all, None, 0, at(10)).unwrap()), [&b"first"[..]]);
+        assert_eq!(Page::of_lapsed([], None, 2, at(10)).unwrap(), Page::default());
+    }
+
+    #[test]
+    fn a_cursor_of_another_listing_is_refused() {
+        let seen = Observed { record: held("a", 1), now: at(2) };
+        let foreign = ListPosition::of(&seen).to_cursor();
+        let error = Page::of_lapsed([&seen.record], Some(&foreign), 1, at(2)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    }
+}
