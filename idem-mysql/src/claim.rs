@@ -48,7 +48,9 @@ pub(crate) async fn claim(
                 }
                 pause(race).await;
             }
-            Err(Fault::Locked(error)) if late == 0 => return waited(shared, claim, error).await,
+            Err(Fault::Locked(error)) if late == 0 => {
+                return waited(shared, via, claim, error).await;
+            }
             Err(fault) if late > 0 && via.commits() => return Err(taken(fault.into_error())),
             Err(fault) => return Err(fault.into_error()),
         }
@@ -79,10 +81,8 @@ async fn attempt(
         let acquired = Acquired::inserted(claim, nonce.incarnation(now), whole_lease(claim));
         let answer = Claimed::Acquired(acquired);
         let until = now.after(claim.lease);
-        return Ok(match shared.was_in_time(via, until, claim.lease, sent, verb).await? {
-            true => Try::Answered(answer),
-            false => Try::Late(answer),
-        });
+        let in_time = shared.was_in_time(via, until, claim.lease, sent, verb).await;
+        return judged(via, in_time, answer);
     }
     let found = via.find(shared, (claim.scope, claim.key), Payloads::All, verb).await?;
     let now = found.as_ref().map_or(Timestamp::from_unix_micros(0), |found| found.now);
@@ -98,13 +98,22 @@ async fn attempt(
             let State::InProgress { locked_until, .. } = after.state else {
                 return Ok(Try::Answered(answer));
             };
-            match shared.was_in_time(via, locked_until, claim.lease, sent, verb).await? {
-                true => Ok(Try::Answered(answer)),
-                false => Ok(Try::Late(answer)),
-            }
+            let in_time = shared.was_in_time(via, locked_until, claim.lease, sent, verb).await;
+            judged(via, in_time, answer)
         }
         // It went between the insert and the read.
         _ => Ok(Try::Changed),
+    }
+}
+
+/// What a record that was taken comes to. Where it stands already, a clock that could not be read
+/// does not undo it: the same call sets the lease anew, or says that the outcome is unknown.
+fn judged(via: &Via<'_>, in_time: Result<bool, Fault>, answer: Claimed) -> Result<Try, Fault> {
+    match in_time {
+        Ok(true) => Ok(Try::Answered(answer)),
+        Ok(false) => Ok(Try::Late(answer)),
+        Err(_) if via.commits() => Ok(Try::Late(answer)),
+        Err(fault) => Err(fault),
     }
 }
 
@@ -158,16 +167,25 @@ fn whole_lease(claim: &Claim<'_>) -> Duration {
     Duration::from_micros(micros.unwrap_or_default())
 }
 
-/// The claim waited as long as it may, and only the record itself can have been in its way. It is
-/// read on a connection of its own: a transaction may see it as it was long ago.
+/// The claim waited as long as it may, and only the record itself can have been in its way. For a
+/// transaction it is read on a connection of its own: that one may see it as it was long ago.
 async fn waited(
     shared: &Shared,
+    via: &mut Via<'_>,
     claim: &Claim<'_>,
     error: StoreError,
 ) -> Result<Claimed, StoreError> {
     let verb = Verb::Claim;
-    let mut via = Via::Own(Box::new(shared.verbs.lend(verb).await?));
-    let found = via.find(shared, (claim.scope, claim.key), Payloads::All, verb).await;
+    let identity = (claim.scope, claim.key);
+    let found = match via {
+        Via::Own(_) => via.find(shared, identity, Payloads::All, verb).await,
+        Via::Transaction(_) => {
+            let Ok(lent) = shared.verbs.lend(verb).await else {
+                return Ok(Claimed::InProgress { remaining: shared.settings.lock_wait });
+            };
+            Via::Own(Box::new(lent)).find(shared, identity, Payloads::All, verb).await
+        }
+    };
     let found = found.map_err(Fault::into_error)?;
     if let Some(found) = &found
         && let Record { owner, state: State::InProgress { .. }, .. } = &found.record

@@ -72,7 +72,7 @@ pub(crate) fn fault(verb: Verb, stage: Stage, error: Error) -> Fault {
         1062 => Fault::Duplicate(failed(ErrorKind::NotApplied, "the row is there already")),
         1305 => Fault::NoSavepoint(failed(ErrorKind::NotApplied, "there is no such savepoint")),
         // The storage engine passes on what the operating system said; 28 is "no space left".
-        1030 | 1026 if server.message.contains("28") => {
+        1030 | 1026 if is_disk_full(&server.message) => {
             Fault::Other(failed(ErrorKind::StoreFull, "the server's disk is full"))
         }
         code => {
@@ -113,12 +113,22 @@ fn meaning(code: u16, stage: Stage) -> (ErrorKind, &'static str) {
         }
         1040 | 1203 | 1226 => (ErrorKind::NotApplied, "the server has no connection left"),
         1047 => (ErrorKind::NotApplied, "the node is not part of its cluster's majority"),
+        // The statement was not run: it cannot be parsed, or a value or a constraint forbids it.
+        1048 | 1064 | 1264 | 1292 | 1366 | 1451 | 1452 | 3100 | 3101 => {
+            (ErrorKind::NotApplied, "the server refused the statement")
+        }
         // The answer may have been lost between the write and its acknowledgement.
         1053 | 1077 | 1079 | 1152 | 1180 | 1184 | 1317 | 1927 | 1969 | 3024 => {
             (unanswered, "the server ended the statement or the connection")
         }
-        _ => (ErrorKind::NotApplied, "the server refused the statement"),
+        // Proxies tell a lost server with numbers of their own (2006, 2013, 9001 and others), and
+        // a write error can come after the write.
+        _ => (unanswered, "the server, or a proxy before it, reported an error"),
     }
+}
+
+fn is_disk_full(message: &str) -> bool {
+    ["error 28 ", "errno: 28 "].iter().any(|text| message.contains(text))
 }
 
 /// An error that is not the server's answer.
@@ -192,6 +202,10 @@ mod tests {
         assert!(matches!(of(1305, ""), Fault::NoSavepoint(_)));
         let kind = |code, message| of(code, message).into_error().kind();
         assert_eq!(kind(1030, "Got error 28 from storage engine"), ErrorKind::StoreFull);
+        assert_eq!(kind(1026, "Error writing file 'x' (errno: 28 \"full\")"), ErrorKind::StoreFull);
+        assert_eq!(kind(1026, "Error writing file 'x' (errno: 128)"), ErrorKind::OutcomeUnknown);
+        assert_eq!(kind(2013, "Lost connection to MySQL server"), ErrorKind::OutcomeUnknown);
+        assert_eq!(kind(1064, ""), ErrorKind::NotApplied);
         assert_eq!(kind(1114, ""), ErrorKind::StoreFull);
         assert_eq!(kind(1146, ""), ErrorKind::WrongSchema);
         assert_eq!(kind(1290, ""), ErrorKind::NotApplied);

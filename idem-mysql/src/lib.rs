@@ -31,6 +31,8 @@
 //! again. Semi-synchronous replication and Galera narrow that; see `docs/mysql.md`.
 
 mod admin;
+#[cfg(test)]
+mod anew;
 mod claim;
 #[cfg(test)]
 mod conditions;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use idem_core::error::{ErrorKind, StoreError, Verb};
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, Pool, Row, Value};
+use mysql_async::{Conn, Opts, Pool, Row, Value};
 use tokio::time::timeout;
 
 use crate::failure::{self, Fault, Stage};
@@ -72,15 +72,29 @@ impl Lender {
         let lent = timeout(self.acquire_limit, async {
             let mut connection = self.pool.get_conn().await?;
             if let Some(set_up) = &self.set_up {
+                if let Err(error) = expect_reset(connection.opts(), verb) {
+                    return Ok(Err(error));
+                }
                 connection.query_drop(set_up.as_str()).await?;
             }
-            Ok(connection)
+            Ok(Ok(connection))
         });
         match lent.await {
-            Ok(lent) => lent.map_err(|error| failure::error(verb, Stage::Connecting, error)),
+            Ok(Ok(lent)) => lent,
+            Ok(Err(error)) => Err(failure::error(verb, Stage::Connecting, error)),
             Err(_) => Err(no_connection(verb)),
         }
     }
+}
+
+/// A pool of the caller's that does not reset its connections would give them to others with what
+/// is set here: without autocommit, for one.
+pub(crate) fn expect_reset(opts: &Opts, verb: Verb) -> Result<(), StoreError> {
+    if opts.pool_opts().reset_connection() {
+        return Ok(());
+    }
+    let detail = "the pool does not reset its connections: leave `reset_connection` on";
+    Err(StoreError::new(ErrorKind::WrongSchema, verb, detail))
 }
 
 pub(crate) fn no_connection(verb: Verb) -> StoreError {

@@ -13,7 +13,7 @@ use idem_core::store::Lease;
 use idem_core::transactional::TransactionalStore;
 use idem_core::transition::Applied;
 use mysql_async::prelude::Queryable;
-use mysql_async::{Row, Transaction, TxOpts, Value};
+use mysql_async::{IsolationLevel, Row, Transaction, TxOpts, Value};
 use tokio::time::timeout;
 
 use crate::failure::{self, Fault, Stage};
@@ -30,6 +30,7 @@ const BEGUN: &str = "SAVEPOINT idem_begun";
 /// An open transaction. Dropped without a commit, the server takes everything back.
 pub struct MysqlTransaction {
     transaction: Transaction<'static>,
+    isolation: Option<IsolationLevel>,
     call_limit: Duration,
     state: State,
 }
@@ -87,7 +88,11 @@ impl MysqlTransaction {
         if self.state != State::Fresh {
             return Err(lost(verb));
         }
-        for statement in ["ROLLBACK", "START TRANSACTION", BEGUN] {
+        // The level was that of the transaction which is gone.
+        let level = self.isolation.map(|it| format!("SET TRANSACTION ISOLATION LEVEL {it}"));
+        let statements =
+            [Some("ROLLBACK"), level.as_deref(), Some("START TRANSACTION"), Some(BEGUN)];
+        for statement in statements.into_iter().flatten() {
             self.execute(statement, verb).await.map_err(Fault::into_error)?;
         }
         Ok(())
@@ -106,6 +111,9 @@ impl MysqlTransaction {
 
     fn expect_open(&self, verb: Verb) -> Result<(), Fault> {
         match self.state {
+            // A call was cut off, ours or the handler's: the next answer on this connection would
+            // be that call's.
+            _ if self.transaction.is_disconnected() => Err(cut_off(verb).into()),
             State::Lost => Err(lost(verb).into()),
             _ => Ok(()),
         }
@@ -123,13 +131,15 @@ impl MysqlTransaction {
         let verb = Verb::Begin;
         let lender = &shared.transactions;
         let mut options = TxOpts::default();
-        options.with_isolation_level(shared.settings.isolation.level());
+        let isolation = shared.settings.isolation.level();
+        options.with_isolation_level(isolation);
         let begun = timeout(lender.acquire_limit, lender.pool.start_transaction(options)).await;
         let begun = begun.map_err(|_| session::no_connection(verb))?;
         let transaction = begun.map_err(|error| failure::error(verb, Stage::Connecting, error))?;
         let call_limit = shared.settings.call_limit;
-        let mut begun = Self { transaction, call_limit, state: State::Fresh };
+        let mut begun = Self { transaction, isolation, call_limit, state: State::Fresh };
         if let Some(set_up) = &lender.set_up {
+            session::expect_reset(begun.transaction.opts(), verb)?;
             begun.execute(set_up, verb).await.map_err(Fault::into_error)?;
             begun.check_lent(verb).await?;
         }
@@ -137,13 +147,9 @@ impl MysqlTransaction {
         Ok(begun)
     }
 
-    /// On a pool of the caller's: a connection that keeps what was set on it, or that rewrites
-    /// bytes on their way, is not worked on.
+    /// On a pool of the caller's: a connection that rewrites bytes on their way is not worked on.
     async fn check_lent(&mut self, verb: Verb) -> Result<(), StoreError> {
         let wrong = |detail| Err(StoreError::new(ErrorKind::WrongSchema, verb, detail));
-        if !self.transaction.opts().pool_opts().reset_connection() {
-            return wrong("the pool does not reset its connections: leave `reset_connection` on");
-        }
         let statement = "SELECT @@character_set_client = @@character_set_connection";
         let rows = self.rows(statement, Vec::new(), verb).await.map_err(Fault::into_error)?;
         match crate::row::numbers::<1>(rows.into_iter().next(), verb)? {
@@ -295,6 +301,10 @@ impl TransactionalStore for MysqlStore {
 
     async fn rollback(&self, transaction: MysqlTransaction) -> Result<(), StoreError> {
         let verb = Verb::Rollback;
+        if transaction.transaction.is_disconnected() {
+            // Dropped here, its connection is closed, and the server takes everything back.
+            return Ok(());
+        }
         let undone = timeout(self.shared.settings.call_limit, transaction.transaction.rollback());
         let undone = undone.await.map_err(|_| slow(verb))?;
         undone.map_err(|error| failure::error(verb, Stage::Inside, error))
@@ -303,6 +313,11 @@ impl TransactionalStore for MysqlStore {
 
 fn slow(verb: Verb) -> StoreError {
     let detail = "the server did not answer in time; nothing of the transaction is committed";
+    StoreError::new(ErrorKind::NotApplied, verb, detail)
+}
+
+fn cut_off(verb: Verb) -> StoreError {
+    let detail = "a call in the transaction was cut off; nothing of it is committed";
     StoreError::new(ErrorKind::NotApplied, verb, detail)
 }
 

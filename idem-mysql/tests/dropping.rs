@@ -6,13 +6,14 @@ mod support;
 use std::time::Duration;
 
 use idem_core::claim::Claimed;
-use idem_core::error::StoreError;
+use idem_core::error::{ErrorKind, StoreError};
+use idem_core::outbox::OutboxMessage;
 use idem_core::store::Store;
 use idem_core::transactional::TransactionalStore;
 use idem_mysql::MysqlStore;
 use idem_mysql::mysql_async::prelude::Queryable;
 use idem_testkit::faults::cancel::{Dropped, at_each_poll};
-use support::{LEASE, Place, Request, number, run, sealed};
+use support::{LEASE, Place, Request, kind_of, number, run, sealed};
 
 async fn narrow(place: &Place) -> MysqlStore {
     let builder = MysqlStore::builder().max_connections(1).max_transactions(1);
@@ -96,4 +97,39 @@ async fn a_transaction_that_is_dropped_is_committed_whole_or_not_at_all() {
 /// A number that no other round has.
 fn rand() -> u64 {
     support::place::unique()
+}
+
+/// The handler's own limit cuts a query off, and what follows must not read that query's answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_of_the_handlers_that_is_cut_off_ends_the_transaction() {
+    let place = Place::new().await;
+    let mut plain = place.plain().await;
+    run(&mut plain, "CREATE TABLE effects (marker VARCHAR(64) NOT NULL)").await;
+    let store = narrow(&place).await;
+    for commits in [true, false] {
+        let request = Request::new(format!("cut-{commits}"));
+        let acquired = request.acquire(&store).await;
+        let mut tx = store.begin().await.unwrap();
+        let mine = store.connection(&mut tx);
+        mine.query_drop("INSERT INTO effects VALUES ('cut')").await.unwrap();
+        let slow = mine.query_drop("DO SLEEP(0.3)");
+        assert!(tokio::time::timeout(Duration::from_millis(20), slow).await.is_err());
+        let pushed = OutboxMessage::new("topic", "late").unwrap();
+        assert_eq!(kind_of(store.push_in(&mut tx, &pushed).await), ErrorKind::NotApplied);
+        let reply = sealed("reply");
+        let completed = store.complete_in(&mut tx, &acquired.fence, &reply).await;
+        assert_eq!(kind_of(completed), ErrorKind::NotApplied);
+        match commits {
+            true => assert_eq!(kind_of(store.commit(tx).await), ErrorKind::NotApplied),
+            false => store.rollback(tx).await.unwrap(),
+        }
+        // The next one is not a step behind.
+        let mut next = store.begin().await.unwrap();
+        let one: Option<i64> =
+            store.connection(&mut next).query_first("SELECT 41 + 1").await.unwrap();
+        assert_eq!(one, Some(42));
+        store.rollback(next).await.unwrap();
+        store.complete(&acquired.fence, &reply).await.unwrap();
+    }
+    assert_eq!(number(&mut plain, "SELECT COUNT(*) FROM effects").await, 0);
 }

@@ -119,12 +119,16 @@ async fn a_connection_that_rewrites_bytes_is_refused_for_transactions_and_right_
 }
 
 #[tokio::test]
-async fn a_pool_that_keeps_what_was_set_is_refused_for_transactions() {
+async fn a_pool_that_keeps_what_was_set_is_refused_before_anything_is_set() {
     let place = Place::new().await;
     let opts = OptsBuilder::from_opts(Opts::from_url(&place.url()).unwrap()).prefer_socket(false);
     let kept = PoolOpts::new().with_reset_connection(false);
-    let store = MysqlStore::new(Pool::new(opts.pool_opts(kept))).await.unwrap();
-    assert_eq!(kind_of(store.begin().await), ErrorKind::WrongSchema);
+    let mine = Pool::new(opts.pool_opts(kept));
+    let opened = MysqlStore::new(mine.clone()).await;
+    assert_eq!(kind_of(opened.map(drop)), ErrorKind::WrongSchema);
+    let mut connection = mine.get_conn().await.unwrap();
+    let set = "SELECT @@autocommit = @@GLOBAL.autocommit AND @@sql_mode = @@GLOBAL.sql_mode";
+    assert_eq!(support::number(&mut connection, set).await, 1);
 }
 
 #[tokio::test]
