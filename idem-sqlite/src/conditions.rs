@@ -227,7 +227,7 @@ async fn housekeeping_does_not_scan_the_table() {
         (&statements.list_in_scope, "(scope=? AND key>?)"),
         (&statements.forget, "(scope=?)"),
         (&statements.count_scope, "(scope=?)"),
-        (&statements.outbox_pending, "idem_outbox_pending"),
+        (&statements.outbox_pending, "USING COVERING INDEX idem_outbox_waiting"),
     ] {
         let explain = format!("EXPLAIN QUERY PLAN {}", statement.as_str());
         let plan: Vec<(i64, i64, i64, String)> = sqlx::query_as(crate::sql::sql(explain))
