@@ -34,7 +34,7 @@ async fn a_store_that_is_open_is_as_it_should_be() {
             assert_eq!(finding.severity, Severity::Ok, "{finding:?}");
         }
     }
-    assert_eq!(found(&findings, "schema").found, "1");
+    assert_eq!(found(&findings, "schema").found, idem_sqlite::SCHEMA_VERSION.to_string());
     assert_eq!(found(&findings, "journal-mode").found, "wal");
 }
 
