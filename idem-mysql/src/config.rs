@@ -9,6 +9,7 @@ use idem_core::error::{ErrorKind, StoreError, Verb};
 use idem_core::preflight::Finding;
 use mysql_async::prelude::Queryable;
 use mysql_async::{IsolationLevel, Pool};
+use tokio::time::timeout;
 
 use crate::failure::{self, Stage};
 use crate::session::{Lender, transaction_settings, verb_settings};
@@ -324,9 +325,13 @@ impl MysqlStore {
         let shared = &self.shared;
         let verb = Verb::Open;
         let mut connection = shared.verbs.lend(verb).await?;
-        let packet: Option<usize> = connection
-            .query_first("SELECT @@max_allowed_packet")
+        let asked = connection.query_first("SELECT @@max_allowed_packet");
+        let packet: Option<usize> = timeout(shared.settings.call_limit, asked)
             .await
+            .map_err(|_| {
+                let detail = "the server did not answer in time";
+                StoreError::new(ErrorKind::NotApplied, verb, detail)
+            })?
             .map_err(|error| failure::error(verb, Stage::Reading, error))?;
         drop(connection);
         shared.max_packet.store(packet.unwrap_or(0), Ordering::Relaxed);

@@ -1,5 +1,7 @@
 //! The tables, in numbered steps, and whether they are those of this build.
 
+use std::time::Duration;
+
 use idem_core::error::{ErrorKind, StoreError, Verb};
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
@@ -20,6 +22,10 @@ const MIGRATIONS: [&str; SCHEMA_VERSION as usize] = [include_str!("../migrations
 /// How long a migration waits for another one, in seconds.
 const WAIT: u32 = 60;
 
+/// How long a migration may take in all. A statement that defines a table waits for every open
+/// transaction on it, by the server's own settings for a day or longer.
+const LONGEST_MIGRATION: Duration = Duration::from_secs(10 * 60);
+
 /// Checks that the tables are those of this build.
 pub(crate) async fn check(shared: &Shared) -> Result<(), StoreError> {
     let verb = Verb::Open;
@@ -32,6 +38,14 @@ pub(crate) async fn check(shared: &Shared) -> Result<(), StoreError> {
 /// Brings the tables to this build's version. Several processes may do it at once: each waits for
 /// the one before it, and where that is not to be had, each statement may run twice.
 pub(crate) async fn migrate(shared: &Shared) -> Result<(), StoreError> {
+    // Cut off, its connection is closed, and with it the lock is given back.
+    timeout(LONGEST_MIGRATION, migrate_unbounded(shared)).await.unwrap_or_else(|_| {
+        let detail = "the migration did not end in time; open again";
+        Err(StoreError::new(ErrorKind::OutcomeUnknown, Verb::Migrate, detail))
+    })
+}
+
+async fn migrate_unbounded(shared: &Shared) -> Result<(), StoreError> {
     let verb = Verb::Migrate;
     let tables = &shared.tables;
     let mut connection = shared.verbs.lend(verb).await?;
