@@ -4,6 +4,8 @@ use std::error::Error;
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use serde_json::{Map, Value, json};
+
 /// What the exit code of `idem` says to a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -44,6 +46,18 @@ impl Exit {
             Self::Unknown => 5,
         }
     }
+
+    /// The same as a word, for scripts that read JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::CheckFailed => "check_failed",
+            Self::Usage => "usage",
+            Self::Setup => "setup",
+            Self::Unavailable => "unavailable",
+            Self::Unknown => "unknown",
+        }
+    }
 }
 
 impl From<Exit> for ExitCode {
@@ -57,12 +71,21 @@ impl From<Exit> for ExitCode {
 pub struct Failure {
     exit: Exit,
     error: Box<dyn Error + Send + Sync>,
+    details: Map<String, Value>,
 }
 
 impl Failure {
     /// A failure from the error that caused it.
     pub fn new(exit: Exit, error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self { exit, error: error.into() }
+        Self { exit, error: error.into(), details: Map::new() }
+    }
+
+    /// Adds a member to the JSON document that tells of it: what the command found before it
+    /// refused.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.details.insert(name.to_owned(), value.into());
+        self
     }
 
     /// The exit code that goes with it.
@@ -85,9 +108,26 @@ impl Failure {
         message
     }
 
+    /// The same for a script: one document with the member `error`.
+    pub fn to_json(&self) -> Value {
+        let mut document = self.details.clone();
+        let error = json!({
+            "kind": self.exit.name(),
+            "exit_code": self.exit.code(),
+            "message": self.message(),
+        });
+        document.insert("error".into(), error);
+        document.into()
+    }
+
     /// Writes the message to standard error. A closed standard error is no reason to panic.
     pub fn report(&self) {
         let _ = writeln!(std::io::stderr().lock(), "idem: {}", self.message());
+    }
+
+    /// Writes the document to standard output, which holds nothing else then.
+    pub fn report_json(&self) {
+        let _ = writeln!(std::io::stdout().lock(), "{:#}", self.to_json());
     }
 }
 
@@ -114,6 +154,13 @@ mod tests {
 
         let failure = Failure::new(Exit::Setup, Telling(std::io::Error::other("no luck")));
         assert_eq!(failure.message(), "cannot start: no luck");
+    }
+
+    #[test]
+    fn the_document_holds_the_error_and_what_was_found_before() {
+        let failure = Failure::new(Exit::CheckFailed, "it is running").with("released", false);
+        let error = json!({ "kind": "check_failed", "exit_code": 1, "message": "it is running" });
+        assert_eq!(failure.to_json(), json!({ "released": false, "error": error }));
     }
 
     #[test]

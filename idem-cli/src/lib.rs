@@ -44,17 +44,27 @@ pub mod wire;
 use std::ffi::OsString;
 
 use clap::Parser as _;
+use clap::error::ErrorKind;
 
 use crate::args::{Cli, Command};
 use crate::exit::{Exit, Failure};
 
-/// Reads the command line, does what it says, and reports a failure on standard error.
+/// Reads the command line, does what it says, and reports a failure on standard error. With
+/// `--json` the failure is the document on standard output as well, so that there is always one.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let json = asks_for_json(&args);
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => {
             let _ = error.print();
-            return if error.use_stderr() { Exit::Usage } else { Exit::Success };
+            if !error.use_stderr() {
+                return Exit::Success;
+            }
+            if json {
+                Failure::new(Exit::Usage, in_one_line(&error)).report_json();
+            }
+            return Exit::Usage;
         }
     };
     let outcome = logging::start()
@@ -62,8 +72,27 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
         .and_then(|()| dispatch(cli.command));
     outcome.unwrap_or_else(|failure| {
         failure.report();
+        if json {
+            failure.report_json();
+        }
         failure.exit()
     })
+}
+
+/// Looks at the words themselves: it counts also where the rest of them cannot be read.
+fn asks_for_json(args: &[OsString]) -> bool {
+    args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--json")
+}
+
+/// What is wrong with a command line, without its usage.
+fn in_one_line(error: &clap::Error) -> String {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return "the command is not whole; see its --help".into();
+    }
+    let text = error.render().to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let told: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+    told.join(" ")
 }
 
 fn dispatch(command: Command) -> Result<Exit, Failure> {

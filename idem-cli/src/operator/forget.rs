@@ -17,7 +17,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Delete the completed records of one scope: a customer who asks to be forgotten, say.
 ///
 /// A retry of a request that was forgotten runs again. What is in progress stays and is counted:
-/// settle or release it first, or wait for it. Exits with 1 when something stayed.
+/// settle or release it first, or wait for it. Exits with 1 when something stayed, and when there
+/// was nothing at all: a mistyped scope has no records either.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -50,6 +51,12 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
         }
         tokio::time::sleep(PAUSE).await;
     };
+    if (deleted, in_progress) == (0, 0) {
+        let why = "there is no record of this scope, so nothing was deleted; `idem list` shows \
+                   the scopes that there are";
+        let failure = Failure::new(Exit::CheckFailed, why);
+        return Err(failure.with("deleted", 0).with("in_progress", 0));
+    }
     if args.store.json {
         print_json(&json!({ "deleted": deleted, "in_progress": in_progress }))?;
     } else {

@@ -95,6 +95,9 @@ pub(super) fn show(
         let more = next.is_some();
         return print_json(&serde_json::json!({ "records": records, "more": more, "next": next }));
     }
+    if records.is_empty() {
+        return print("no records\n");
+    }
     let rows: Vec<Vec<String>> = records.iter().map(|record| to_row(record, policy)).collect();
     let mut text = table(&HEADINGS, &rows);
     if let Some(next) = next {

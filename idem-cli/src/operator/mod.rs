@@ -54,11 +54,17 @@ pub struct StoreArgs {
 
 impl StoreArgs {
     async fn open(&self, intent: Intent) -> Result<Opened, Failure> {
-        if let (Intent::Operate, Some(file)) = (intent, file::missing(&self.store)) {
-            let why = format!("there is no file {}; `idem migrate` makes a store", file.display());
-            return Err(Failure::new(Exit::Setup, why));
+        if intent == Intent::Operate {
+            self.refuse_a_missing_file()?;
         }
         backends::open(&self.store, intent).await
+    }
+
+    /// A file that is not there is an error, not an empty store.
+    fn refuse_a_missing_file(&self) -> Result<(), Failure> {
+        let Some(file) = file::missing(&self.store) else { return Ok(()) };
+        let why = format!("there is no file {}; `idem migrate` makes a store", file.display());
+        Err(Failure::new(Exit::Setup, why))
     }
 }
 

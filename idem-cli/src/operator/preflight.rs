@@ -18,6 +18,7 @@ pub struct Args {
 }
 
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
+    args.store.refuse_a_missing_file()?;
     let findings = backends::preflight(&args.store.store).await?;
     let safe = findings.iter().all(|finding| finding.severity != Severity::Problem);
     if args.store.json {

@@ -35,19 +35,21 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     let seen = args.record.read(&*opened.store).await?;
     args.attempt.check(&seen)?;
     let repeats = may_repeat(&Codec::new(), &seen);
-    if args.yes {
-        housekeeping::release(&*opened.store, &seen).await.map_err(failure)?;
+    if !args.yes {
+        if !args.store.json {
+            print(&format!("{}\n", to_text(&repeats)))?;
+        }
+        return Err(Failure::new(Exit::Usage, "nothing was done; --yes frees the key")
+            .with("released", false)
+            .with("may_repeat", to_json(&repeats)));
     }
+    housekeeping::release(&*opened.store, &seen).await.map_err(failure)?;
     if args.store.json {
-        print_json(&json!({ "released": args.yes, "may_repeat": to_json(&repeats) }))?;
+        print_json(&json!({ "released": true, "may_repeat": to_json(&repeats) }))?;
     } else {
-        let did = if args.yes { "released; " } else { "" };
-        print(&format!("{did}{}\n", to_text(&repeats)))?;
+        print(&format!("released; {}\n", to_text(&repeats)))?;
     }
-    match args.yes {
-        true => Ok(Exit::Success),
-        false => Err(Failure::new(Exit::Usage, "nothing was done; --yes frees the key")),
-    }
+    Ok(Exit::Success)
 }
 
 const SAME_KEYS: &str = "  The same request asks a downstream under the same keys again, so one \

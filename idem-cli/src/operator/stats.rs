@@ -20,17 +20,20 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     if args.store.json {
         print_json(&json!({
             "live": stats.live,
-            "lapsed_begun": stats.lapsed_begun,
-            "lapsed_not_begun": stats.lapsed_not_begun,
+            "stuck": stats.lapsed_begun,
+            "not_begun": stats.lapsed_not_begun,
             "completed": stats.completed,
             "expired": stats.expired,
             "oldest_lapse_ms": stats.oldest_lapse.map(|lapse| lapse.as_millis() as u64),
             "outbox_pending": stats.outbox_pending,
+            // As they were called first; the two above are the table's.
+            "lapsed_begun": stats.lapsed_begun,
+            "lapsed_not_begun": stats.lapsed_not_begun,
         }))?;
         return Ok(Exit::Success);
     }
     let mut text = format!(
-        "live               {}\nstuck              {}\nlapsed, not begun  {}\n\
+        "live               {}\nstuck              {}\nnot begun          {}\n\
          completed          {}\nexpired            {}\n",
         stats.live, stats.lapsed_begun, stats.lapsed_not_begun, stats.completed, stats.expired
     );

@@ -71,3 +71,18 @@ fn the_help_explains_every_state_and_field() {
         }
     }
 }
+
+#[test]
+fn a_count_has_one_name_in_the_table_and_in_json() {
+    let bench = Bench::new();
+    bench.strand("k", "after-call");
+    let table = bench.operate("stats", &[]).out;
+    let counts: Vec<&str> = table.lines().filter_map(|line| line.split("  ").next()).collect();
+    assert_eq!(counts[..5], ["live", "stuck", "not begun", "completed", "expired"]);
+    let stats = bench.operate("stats", &["--json"]).json();
+    for name in &counts[..5] {
+        let count = u64::from(*name == "stuck");
+        assert_eq!(stats[name.replace(' ', "_")], count, "{name}");
+    }
+    assert_eq!(stats["lapsed_begun"], stats["stuck"], "scripts know it by this name");
+}

@@ -2,6 +2,7 @@
 
 mod command;
 mod files;
+mod json;
 mod listing;
 mod outbox;
 mod page;

@@ -58,7 +58,8 @@ fn a_scope_is_forgotten_but_for_what_is_in_progress() {
     assert!(is_replay(&answer(server.address, &charge("a", 1999))));
 
     let other = bench.operate("forget", &["--scope", "someone else", "--yes"]);
-    assert_eq!((other.code, other.out.as_str()), (0, "0 deleted\n"));
+    assert_eq!((other.code, other.out.as_str()), (1, ""), "it may be mistyped");
+    assert!(other.err.contains("there is no record of this scope"), "{}", other.err);
     let done = bench.operate("forget", &["--scope", &scope, "--yes", "--json"]);
     assert_eq!((done.code, done.json()), (1, json!({ "deleted": 3, "in_progress": 1 })));
     assert!(!is_replay(&answer(server.address, &charge("a", 1999))));

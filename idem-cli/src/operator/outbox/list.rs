@@ -89,6 +89,8 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     if store.json {
         let messages: Vec<Value> = entries.iter().map(to_json).collect();
         print_json(&json!({ "messages": messages, "more": next.is_some(), "next": next }))?;
+    } else if entries.is_empty() {
+        print("no messages\n")?;
     } else {
         let rows: Vec<Vec<String>> = entries.iter().map(to_row).collect();
         let mut text = table(&HEADINGS, &rows);
