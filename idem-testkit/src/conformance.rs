@@ -14,6 +14,7 @@ use futures_util::{FutureExt, StreamExt, stream};
 use crate::capability::{Capabilities, Capability};
 use crate::case::Case;
 use crate::cases;
+use crate::cases::fixture::GIVES_WHAT_IT_DECLARES;
 use crate::clean_up::clean_up;
 use crate::context::{Context, setup};
 use crate::failure::{CaseResult, Failure};
@@ -185,6 +186,9 @@ impl Conformance {
     /// Runs the cases on a runtime of the caller's, which has to have time and I/O enabled and
     /// should have several threads: on one, fewer races are met.
     ///
+    /// Where the fixture does not give what was declared, that is the one result: no other case is
+    /// tried.
+    ///
     /// # Cancel safety
     /// Fixtures are dropped; on a store that is not isolated records may be left.
     pub async fn run(&self) -> Report {
@@ -197,9 +201,23 @@ impl Conformance {
     /// As [`run`](Self::run).
     pub async fn run_telling(&self, mut tell: impl FnMut(&CaseReport)) -> Report {
         let started = Instant::now();
-        let cases = self.selected();
-        let reports = stream::iter(&cases).map(|case| self.run_case(case)).buffered(self.jobs);
-        let reports = reports.inspect(|report| tell(report)).collect().await;
+        let mut cases = self.selected();
+        let mut reports = Vec::new();
+        if !cases.is_empty() {
+            let first = self.run_first().await;
+            let is_selected = cases.iter().any(|case| case.name() == first.case);
+            let has_failed = first.has_failed();
+            if is_selected || has_failed {
+                tell(&first);
+                reports.push(first);
+            }
+            cases.retain(|case| !has_failed && case.name() != GIVES_WHAT_IT_DECLARES);
+        }
+        let others = stream::iter(&cases).map(|case| self.run_case(case)).buffered(self.jobs);
+        let mut others = std::pin::pin!(others.inspect(|report| tell(report)));
+        while let Some(report) = others.next().await {
+            reports.push(report);
+        }
         Report::new(self.store.clone(), self.seed, millis(started), reports)
     }
 
@@ -234,6 +252,13 @@ impl Conformance {
         let cases = cases::all();
         let unknown = |name: &&String| !cases.iter().any(|case| case.name() == name.as_str());
         self.exceptions.keys().filter(unknown).cloned().collect()
+    }
+
+    /// The case that stands before all others: whether the fixture fits its declarations.
+    pub(crate) async fn run_first(&self) -> CaseReport {
+        let mut cases = cases::all();
+        cases.retain(|case| case.name() == GIVES_WHAT_IT_DECLARES);
+        self.run_case(&cases[0]).await
     }
 
     pub(crate) async fn run_case(&self, case: &Case) -> CaseReport {
@@ -287,6 +312,7 @@ impl Conformance {
         let context = Context::new(
             fixture,
             self.capabilities.clone(),
+            self.attach.is_some(),
             scope_prefix(case),
             case_seed(self.seed, case.name()),
             trace,

@@ -11,7 +11,7 @@ use idem_core::record::{Observed, Owner};
 use idem_core::store::Store;
 
 use crate::ask::Ask;
-use crate::capability::Capabilities;
+use crate::capability::{Capabilities, Capability};
 use crate::failure::{CaseResult, Failure};
 use crate::fixture::{Fixture, SetupError, SteppedClock};
 use crate::peer::Peer;
@@ -28,6 +28,7 @@ pub(crate) struct Context(Arc<Inner>);
 struct Inner {
     fixture: Box<dyn Fixture>,
     capabilities: Capabilities,
+    attaches: bool,
     prefix: String,
     seed: u64,
     random: Mutex<Random>,
@@ -40,6 +41,7 @@ impl Context {
     pub(crate) fn new(
         fixture: Box<dyn Fixture>,
         capabilities: Capabilities,
+        attaches: bool,
         prefix: String,
         seed: u64,
         trace: Trace,
@@ -47,6 +49,7 @@ impl Context {
         Self(Arc::new(Inner {
             fixture,
             capabilities,
+            attaches,
             prefix,
             seed,
             random: Mutex::new(Random::from_seed(seed)),
@@ -62,6 +65,15 @@ impl Context {
 
     pub(crate) fn capabilities(&self) -> &Capabilities {
         &self.0.capabilities
+    }
+
+    pub(crate) fn declares(&self, capability: Capability) -> bool {
+        self.0.capabilities.has(capability)
+    }
+
+    /// Whether the suite can open this fixture's data from another process.
+    pub(crate) fn attaches(&self) -> bool {
+        self.0.attaches
     }
 
     pub(crate) fn seed(&self) -> u64 {
@@ -149,7 +161,7 @@ impl Context {
     }
 
     pub(crate) fn steps_clock(&self) -> bool {
-        self.capabilities().has(crate::capability::Capability::SteppedClock)
+        self.declares(Capability::SteppedClock)
     }
 
     /// A lease or a retention that is over soon.

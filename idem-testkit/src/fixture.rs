@@ -44,7 +44,7 @@ pub trait Fixture: Send + Sync + 'static {
     /// # Errors
     /// When it cannot be restarted.
     async fn restart(&self) -> Result<(), SetupError> {
-        Err("this fixture has nothing to restart".into())
+        Err(Unwritten("restart").into())
     }
 
     /// For [`Capability::NetworkFaults`](crate::capability::Capability::NetworkFaults): a
@@ -53,7 +53,7 @@ pub trait Fixture: Send + Sync + 'static {
     /// # Errors
     /// When the store cannot be opened.
     async fn connect_through_proxy(&self) -> Result<(Connected, Proxy), SetupError> {
-        Err("this fixture has no network to cut".into())
+        Err(Unwritten("connect_through_proxy").into())
     }
 
     /// For [`Capability::Processes`](crate::capability::Capability::Processes): where the data
@@ -70,9 +70,21 @@ pub trait Fixture: Send + Sync + 'static {
     /// When there is no such record, or it cannot be reached.
     async fn damage(&self, scope: &Scope, key: &Key) -> Result<(), SetupError> {
         let _ = (scope, key);
-        Err("this fixture damages nothing".into())
+        Err(Unwritten("damage").into())
     }
 }
+
+/// What a method that an author has not written answers.
+#[derive(Debug)]
+pub(crate) struct Unwritten(&'static str);
+
+impl fmt::Display for Unwritten {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Fixture::{} is not written: write it, or do not declare it", self.0)
+    }
+}
+
+impl Error for Unwritten {}
 
 /// A clock that a test moves.
 #[async_trait]

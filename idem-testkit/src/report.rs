@@ -72,6 +72,12 @@ pub struct Broken {
     pub steps: Vec<String>,
 }
 
+impl CaseReport {
+    pub(crate) fn has_failed(&self) -> bool {
+        matches!(self.outcome, Outcome::Failed(_))
+    }
+}
+
 impl Report {
     pub(crate) fn new(store: String, seed: u64, elapsed_ms: u64, cases: Vec<CaseReport>) -> Self {
         let count = |wanted: fn(&Outcome) -> bool| {
@@ -95,7 +101,7 @@ impl Report {
 
     /// The cases that failed.
     pub fn failures(&self) -> impl Iterator<Item = &CaseReport> {
-        self.cases.iter().filter(|case| matches!(case.outcome, Outcome::Failed(_)))
+        self.cases.iter().filter(|case| case.has_failed())
     }
 }
 

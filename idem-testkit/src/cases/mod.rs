@@ -7,6 +7,7 @@ mod boundary;
 mod damage;
 mod data;
 mod drops;
+pub(crate) mod fixture;
 mod history;
 mod instant;
 mod keys;
@@ -23,9 +24,10 @@ mod table;
 mod transactions;
 mod verbs;
 
-/// Every case of the suite, in its order: races first.
+/// Every case of the suite, in its order: the fixture itself, then races.
 pub fn all() -> Vec<Case> {
     let sections = [
+        fixture::cases,
         races::cases,
         processes::cases,
         table::cases,

@@ -85,7 +85,8 @@ async fn kills_of(store: BrokenStore) -> Kills {
     for case in related(&store) {
         if others.len() < MOST {
             let suite = store.conformance().case(&*case).seed(SEED);
-            others.extend((suite.run().await.failed == 1).then_some(case));
+            let is_caught = suite.run().await.failures().any(|failed| failed.case == case);
+            others.extend(is_caught.then_some(case));
         }
     }
     Kills { store, others }
