@@ -1,57 +1,85 @@
-//! What an answer says about the next try.
+//! What an answer, or its absence, says about the next try.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use http::header::RETRY_AFTER;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use idem_core::relay::SinkError;
-
-/// How idem marks an answer that it has stored. It is the same for ever.
-const REPLAYED: &str = "idempotent-replayed";
+use idem_retry::classify::{Answer, Fault, HttpRules, Traits};
+use idem_retry::{Class, Reason, retry_after};
 
 /// Whether the receiver has the message, and else whether another try is worth it.
 ///
-/// A refusal of this very message is poison: 400, 410, 413, 414, 415, 422, 431, and any failure
-/// that is marked as a stored answer. All else may be mended on the other side: a server that is
-/// down, a missing route, a credential that ran out.
-pub(crate) fn read(status: StatusCode, headers: &HeaderMap) -> Result<(), SinkError> {
+/// [`HttpRules`] say what would fail again. That alone makes no poison: a relay outlives a wrong
+/// credential, a late deployment and a missing route, so only a refusal of the message itself
+/// does, and an answer that is stored under the message's key, or forbids another try.
+pub(crate) fn read(
+    rules: &HttpRules,
+    status: StatusCode,
+    headers: &HeaderMap,
+) -> Result<(), SinkError> {
     if status.is_success() {
         return Ok(());
     }
+    let now = SystemTime::now();
     let reason = format!("HTTP {}", status.as_u16());
-    let is_replay = headers.get(REPLAYED).is_some_and(|value| value == "true");
-    if is_replay {
-        return Err(SinkError::poison(format!("{reason}, which the receiver has stored")));
-    }
-    if matches!(status.as_u16(), 400 | 410 | 413 | 414 | 415 | 422 | 431) {
-        return Err(SinkError::poison(reason));
-    }
-    let error = SinkError::retryable(reason);
-    Err(match retry_after(headers) {
-        Some(wait) => error.retry_after(wait),
-        None => error,
+    let is_error = status.is_client_error() || status.is_server_error();
+    Err(match rules.answer(keyed(), &Answer::new(status, headers, now)) {
+        Class::Replayed => stored(&reason),
+        // A 303 settles too, but may lead to a login page.
+        Class::Answered { settles: true } if is_error => stored(&reason),
+        Class::Permanent { reason: Reason::ToldNotTo, .. } => {
+            SinkError::poison(format!("{reason}, which the receiver says not to try again"))
+        }
+        Class::Answered { .. } if refuses_the_message(status) => SinkError::poison(reason),
+        _ => {
+            let error = SinkError::retryable(reason);
+            match retry_after(headers, now) {
+                Some(wait) => error.retry_after(wait),
+                None => error,
+            }
+        }
     })
 }
 
-/// Seconds or a date (RFC 9110, section 10.2.3).
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = value.parse() {
-        return Some(Duration::from_secs(seconds));
+/// What it means that there is no answer.
+pub(crate) fn absent(rules: &HttpRules, fault: Fault) -> SinkError {
+    let reason = match fault {
+        Fault::NotSent => "the receiver cannot be reached",
+        _ => "the connection to the receiver broke",
+    };
+    match rules.fault(keyed(), fault) {
+        Class::Transient(_) => SinkError::retryable(reason),
+        _ => SinkError::poison(reason),
     }
-    let date = httpdate::parse_http_date(value).ok()?;
-    Some(date.duration_since(SystemTime::now()).unwrap_or_default())
+}
+
+/// Every delivery is a POST under the message's id.
+fn keyed() -> Traits {
+    Traits::of(&Method::POST, true)
+}
+
+fn stored(reason: &str) -> SinkError {
+    SinkError::poison(format!("{reason}, which the receiver has stored"))
+}
+
+/// Whether a final answer with this status is about what was sent, not about who sent it, where
+/// to, or when.
+fn refuses_the_message(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 400 | 410 | 413 | 414 | 415 | 422 | 431)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn answer(status: u16, headers: &[(&'static str, &'static str)]) -> Result<(), SinkError> {
         let headers = headers.iter().map(|(name, value)| {
             (http::HeaderName::from_static(name), http::HeaderValue::from_static(value))
         });
-        read(StatusCode::from_u16(status).unwrap(), &headers.collect())
+        let rules = HttpRules::new().retry_500(true);
+        read(&rules, StatusCode::from_u16(status).unwrap(), &headers.collect())
     }
 
     #[test]
@@ -60,9 +88,13 @@ mod tests {
             assert!(answer(status, &[]).is_ok(), "{status}");
             assert!(answer(status, &[("idempotent-replayed", "true")]).is_ok(), "{status}");
         }
-        for status in [409, 429, 500, 503] {
+        for status in [404, 409, 429, 500, 503] {
             let replayed = answer(status, &[("idempotent-replayed", "true")]).unwrap_err();
             assert!(replayed.is_poison(), "{status}");
+            let lifetime = ("idempotency-key-lifetime", "60");
+            assert!(answer(status, &[lifetime]).unwrap_err().is_poison(), "{status}");
+            let error = answer(status, &[lifetime, ("idempotency-stored", "false")]).unwrap_err();
+            assert!(!error.is_poison(), "{status}");
         }
     }
 
@@ -71,22 +103,44 @@ mod tests {
         for status in [400, 410, 413, 414, 415, 422, 431] {
             assert!(answer(status, &[]).unwrap_err().is_poison(), "{status}");
         }
-        for status in [301, 307, 401, 403, 404, 405, 408, 409, 425, 429, 500, 502, 503, 504] {
+        for status in [
+            300, 301, 303, 307, 401, 403, 404, 405, 408, 409, 425, 429, 500, 501, 502, 503, 504,
+            505, 507, 529,
+        ] {
             assert!(!answer(status, &[]).unwrap_err().is_poison(), "{status}");
         }
     }
 
     #[test]
-    fn a_wait_is_read_in_seconds_and_as_a_date() {
-        let wait = |value: &str| {
-            let value = http::HeaderValue::from_str(value).unwrap();
-            retry_after(&[(RETRY_AFTER, value)].into_iter().collect())
-        };
-        assert_eq!(wait("7"), Some(Duration::from_secs(7)));
-        let future = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(600));
-        let bounds = Duration::from_secs(500)..=Duration::from_secs(600);
-        assert!(bounds.contains(&wait(&future).unwrap()));
-        assert_eq!(wait("Thu, 01 Jan 1970 00:00:00 GMT"), Some(Duration::ZERO));
-        assert_eq!(wait("soon"), None);
+    fn what_the_receiver_says_of_a_retry_counts_more_than_the_status() {
+        for name in ["x-should-retry", "stripe-should-retry"] {
+            assert!(answer(503, &[(name, "false")]).unwrap_err().is_poison());
+            assert!(!answer(400, &[(name, "true")]).unwrap_err().is_poison());
+        }
+    }
+
+    #[test]
+    fn a_wait_is_read_in_seconds_and_as_a_date_by_the_receivers_own_clock() {
+        fn wait(headers: &[(&'static str, &'static str)]) -> Option<Duration> {
+            answer(503, headers).unwrap_err().asked_wait()
+        }
+        assert_eq!(wait(&[("retry-after", "7")]), Some(Duration::from_secs(7)));
+        // Its clock is decades behind.
+        let sent = ("date", "Sun, 06 Nov 1994 08:49:37 GMT");
+        let until = ("retry-after", "Sunday, 06-Nov-94 08:50:37 GMT");
+        assert_eq!(wait(&[sent, until]), Some(Duration::from_secs(60)));
+        assert_eq!(wait(&[("retry-after", "-1")]), None);
+        assert_eq!(wait(&[("retry-after", "soon")]), None);
+        let unavailable = answer(401, &[("retry-after", "9")]).unwrap_err();
+        assert_eq!(unavailable.asked_wait(), Some(Duration::from_secs(9)));
+    }
+
+    #[test]
+    fn what_never_arrived_is_tried_again_since_every_delivery_has_a_key() {
+        let rules = HttpRules::new();
+        for fault in [Fault::NotSent, Fault::NotProcessed, Fault::Lost, Fault::AnswerCut] {
+            assert!(!absent(&rules, fault).is_poison(), "{fault:?}");
+        }
+        assert!(absent(&rules, Fault::Unusable).is_poison());
     }
 }

@@ -13,32 +13,49 @@ use hyper_util::rt::TokioExecutor;
 use idem_core::async_trait;
 use idem_core::outbox::OutboxMessage;
 use idem_core::relay::{Sink, SinkError};
+use idem_retry::classify::{Fault, HttpRules};
+use idem_retry::{ATTEMPT_HEADER, Announced, KEY_HEADER, MAX_ATTEMPTS, one_layer};
 
 use crate::answer;
 
 /// The most bytes of an answer that are read, so that the connection can be used again.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
+/// How long is waited for them.
+const READ_LIMIT: Duration = Duration::from_secs(1);
 /// How long a connection may take to be made, unless the connector is the caller's.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
-const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const TOPIC: HeaderName = HeaderName::from_static("idem-topic");
 const ORDERING_KEY: HeaderName = HeaderName::from_static("idem-ordering-key");
-const ATTEMPT: HeaderName = HeaderName::from_static("idem-attempt");
 
 /// Delivers each message by a POST to one URL.
 ///
 /// The body is the payload. The message's id goes as `Idempotency-Key`, a quoted string
 /// (draft-ietf-httpapi-idempotency-key-header): the same on every attempt, so that a receiver with
-/// idem's layer runs each message once. Topic, ordering key and attempt go as `Idem-Topic`,
-/// `Idem-Ordering-Key` and `Idem-Attempt`, and the message's own headers as headers; one that HTTP
-/// does not take, or that is one of these, makes the message poison.
+/// idem's layer runs each message once. Topic and ordering key go as `Idem-Topic` and
+/// `Idem-Ordering-Key`, and the message's own headers as headers; one that HTTP does not take, or
+/// that the sink sets itself, makes the message poison.
 ///
-/// Any 2xx means that the receiver has the message for good. 400, 410, 413, 414, 415, 422 and 431
-/// refuse this very message, as does a failure marked `Idempotent-Replayed: true`: it is poison.
-/// Everything else is tried again, no sooner than `Retry-After` says. Redirects are not followed.
+/// # What an answer means
+/// Any 2xx: the receiver has the message for good. Everything else is read by the rules of
+/// [`idem_retry::classify`], for a request with a key; a 500 is retried. Of what those rules find
+/// final, this is poison, and goes to the dead letters at once:
 ///
-/// The relay's limit on a delivery bounds the call in time, and its backoff is the only retry.
+/// - 400, 410, 413, 414, 415, 422 and 431, which refuse this very message;
+/// - a failure that the receiver has stored under the message's id, and so would repeat;
+/// - a failure that it says not to retry (`x-should-retry: false`).
+///
+/// All the rest is tried again: also 401, 403, 404, other 4xx, 501 and redirects, which are not
+/// followed. A relay outlives a wrong credential and a deployment that comes late. No try comes
+/// earlier than `Retry-After` says, in seconds or as a date, which is compared with the answer's
+/// own `Date`.
+///
+/// # One layer of retries
+/// The relay's limit on a delivery bounds the call in time, and its waits are the only retries. So
+/// each attempt is announced to the receiver with [`ATTEMPT_HEADER`], as one of at most
+/// [`MAX_ATTEMPTS`] since a sink does not know its relay's number, and calls by `idem-retry` that
+/// a connector makes run once. No budget applies: `docs/decisions/0010-no-budget-for-relays.md`
+/// says why.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -56,6 +73,7 @@ pub struct HttpSink<C = HttpConnector> {
     client: Client<C, Full<Bytes>>,
     uri: Uri,
     headers: HeaderMap,
+    rules: HttpRules,
 }
 
 /// Why a sink cannot be made. It shows neither the URL nor a header's value: they may hold a
@@ -98,7 +116,16 @@ impl<C: Connect + Clone + Send + Sync + 'static> HttpSink<C> {
         }
         let client =
             Client::builder(TokioExecutor::new()).retry_canceled_requests(false).build(connector);
-        Ok(Self { client, uri, headers: HeaderMap::new() })
+        let rules = HttpRules::new().retry_500(true);
+        Ok(Self { client, uri, headers: HeaderMap::new(), rules })
+    }
+
+    /// How answers are read: as those of a server of `idem-http` with its default names, unless
+    /// set.
+    #[must_use]
+    pub fn rules(mut self, rules: HttpRules) -> Self {
+        self.rules = rules;
+        self
     }
 
     /// Sends a header with every message, such as a credential.
@@ -115,7 +142,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> HttpSink<C> {
     fn request(
         &self,
         message: &OutboxMessage,
-        attempt: u32,
+        attempt: Announced,
     ) -> Result<Request<Full<Bytes>>, SinkError> {
         let unsendable = |what: &str| SinkError::poison(format!("HTTP does not take its {what}"));
         let text = |value: &str, what: &str| {
@@ -129,12 +156,12 @@ impl<C: Connect + Clone + Send + Sync + 'static> HttpSink<C> {
         if !headers.contains_key(CONTENT_TYPE) {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
         }
-        headers.insert(KEY, text(&format!("\"{}\"", message.id()), "id")?);
+        headers.insert(KEY_HEADER, text(&format!("\"{}\"", message.id()), "id")?);
         headers.insert(TOPIC, text(message.topic(), "topic")?);
         if let Some(key) = message.ordering_key() {
             headers.insert(ORDERING_KEY, text(key, "ordering key")?);
         }
-        headers.insert(ATTEMPT, HeaderValue::from(attempt));
+        attempt.announce(&mut headers);
         // Those of the sink count more than those of a message.
         for (name, value) in &self.headers {
             headers.insert(name, value.clone());
@@ -145,23 +172,27 @@ impl<C: Connect + Clone + Send + Sync + 'static> HttpSink<C> {
         *request.headers_mut() = headers;
         Ok(request)
     }
+
+    async fn send(&self, request: Request<Full<Bytes>>) -> Result<(), SinkError> {
+        let answer = self.client.request(request).await.map_err(|error| {
+            let fault = if error.is_connect() { Fault::NotSent } else { Fault::Lost };
+            answer::absent(&self.rules, fault).with_source(error)
+        })?;
+        let (parts, body) = answer.into_parts();
+        // The status has been said: what follows, or does not, changes nothing.
+        let body = Limited::new(body, MAX_ANSWER_BYTES).collect();
+        let _ = tokio::time::timeout(READ_LIMIT, body).await;
+        answer::read(&self.rules, parts.status, &parts.headers)
+    }
 }
 
 #[async_trait]
 impl<C: Connect + Clone + Send + Sync + 'static> Sink for HttpSink<C> {
     async fn deliver(&self, message: &OutboxMessage, attempt: u32) -> Result<(), SinkError> {
-        let request = self.request(message, attempt)?;
-        let answer = self.client.request(request).await.map_err(|error| {
-            let reason = match error.is_connect() {
-                true => "the receiver cannot be reached",
-                false => "the connection to the receiver broke",
-            };
-            SinkError::retryable(reason).with_source(error)
-        })?;
-        let (parts, body) = answer.into_parts();
-        // Whatever it says, the status has been said.
-        let _ = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
-        answer::read(parts.status, &parts.headers)
+        let max = MAX_ATTEMPTS;
+        let announced = Announced { attempt: attempt.clamp(1, max), max };
+        let request = self.request(message, announced)?;
+        one_layer::inside(announced, self.send(request)).await
     }
 }
 
@@ -176,7 +207,7 @@ fn header(name: &str, value: &str) -> Option<(HeaderName, HeaderValue)> {
     let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
     let value = HeaderValue::from_bytes(value.as_bytes()).ok()?;
     let framing = ["connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"];
-    let own = [KEY, TOPIC, ORDERING_KEY, ATTEMPT, CONTENT_LENGTH, HOST];
+    let own = [KEY_HEADER, TOPIC, ORDERING_KEY, ATTEMPT_HEADER, CONTENT_LENGTH, HOST];
     let taken = own.contains(&name) || framing.contains(&name.as_str());
     (!taken).then_some((name, value))
 }

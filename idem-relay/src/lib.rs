@@ -23,5 +23,7 @@ pub use crate::http::{HttpSink, HttpSinkError};
 pub use crate::redis_streams::RedisStreamSink;
 #[cfg(feature = "http")]
 pub use hyper_util;
+#[cfg(feature = "http")]
+pub use idem_retry;
 #[cfg(feature = "redis-streams")]
 pub use redis;

@@ -49,10 +49,9 @@ impl Attempt {
         self.announced
     }
 
-    /// Sets the attempt header. It changes from one attempt to the next: a server must not count
-    /// it as part of what is compared under a key.
+    /// Sets the attempt header, as [`Announced::announce`] does.
     pub fn announce(&self, headers: &mut HeaderMap) {
-        headers.insert(ATTEMPT_HEADER, self.announced.header_value());
+        self.announced.announce(headers);
     }
 }
 
@@ -75,9 +74,12 @@ impl Announced {
         self.max > 1
     }
 
-    fn header_value(self) -> HeaderValue {
-        HeaderValue::try_from(format!("{};max={}", self.attempt, self.max))
-            .expect("digits and ASCII are a header value")
+    /// Sets the attempt header. It changes from one attempt to the next: a server must not count
+    /// it as part of what is compared under a key.
+    pub fn announce(&self, headers: &mut HeaderMap) {
+        let value = HeaderValue::try_from(format!("{};max={}", self.attempt, self.max))
+            .expect("digits and ASCII are a header value");
+        headers.insert(ATTEMPT_HEADER, value);
     }
 }
 

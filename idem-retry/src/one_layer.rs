@@ -19,6 +19,11 @@
 //! function, `.carry(idem_retry::one_layer::carried)`, and calls it where it spawns. Neither crate
 //! knows of the other: the function takes a future and returns one.
 //!
+//! # Loops that are not this crate's
+//! A consumer of a queue, or a relay of messages, also tries again what failed, and is then the one
+//! layer. It runs each of its attempts [`inside`] one that it announces itself. The HTTP sink of
+//! `idem-relay` does so.
+//!
 //! # Processes
 //! Each attempt announces itself with a header, [`ATTEMPT_HEADER`](crate::ATTEMPT_HEADER):
 //! `2;max=3` is the second attempt of at most three. A service in the middle that trusts its
@@ -68,10 +73,28 @@ pub fn carried(work: Work) -> Work {
 /// # Cancel safety
 /// That of `handling`.
 pub async fn under<F: Future>(headers: &HeaderMap, handling: F) -> F::Output {
-    match Announced::from_headers(headers).filter(Announced::is_retried) {
-        Some(announced) => AROUND.scope(announced, handling).await,
+    match Announced::from_headers(headers) {
+        Some(announced) => inside(announced, handling).await,
         None => handling.await,
     }
+}
+
+/// Runs one attempt of a loop that is not this crate's: calls that are made in it run once, and
+/// pass `announced` on. Where there is one attempt at most, they are retried as ever.
+///
+/// ```
+/// use idem_retry::{Announced, one_layer};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let second_of_five = Announced { attempt: 2, max: 5 };
+/// one_layer::inside(second_of_five, async { /* calls go here */ }).await;
+/// # });
+/// ```
+///
+/// # Cancel safety
+/// That of `attempt`.
+pub async fn inside<F: Future>(announced: Announced, attempt: F) -> F::Output {
+    if announced.is_retried() { AROUND.scope(announced, attempt).await } else { attempt.await }
 }
 
 /// Starts and runs one attempt, which is inside `announced` if its call is retried.

@@ -36,6 +36,10 @@ pub trait Sink: Send + Sync + 'static {
     /// or its lease ran out. What is passed on carries the message's id, so that the receiver can
     /// tell. A panic counts as a failure that is worth another try.
     ///
+    /// The relay is the one that tries again: a sink makes one attempt, and whatever it calls makes
+    /// one, or attempts multiply. For calls by `idem-retry`, run them inside its
+    /// `one_layer::inside`.
+    ///
     /// # Errors
     /// Whether another try is worth it, and when.
     ///
@@ -102,6 +106,14 @@ impl SinkError {
     /// Whether no try will ever succeed.
     pub fn is_poison(&self) -> bool {
         self.retry == Retry::Never
+    }
+
+    /// How long the other side asked to be left alone.
+    pub fn asked_wait(&self) -> Option<Duration> {
+        match self.retry {
+            Retry::After(wait) => wait,
+            Retry::Never => None,
+        }
     }
 
     /// For a person.
