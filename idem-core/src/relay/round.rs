@@ -37,8 +37,8 @@ pub(super) struct Round<'r> {
     is_dry: bool,
     renews_at: Instant,
     settles_at: Instant,
-    /// Until when settling is tried.
-    gives_up_at: Instant,
+    /// Until when settling is tried; `None` while it works.
+    gives_up_at: Option<Instant>,
 }
 
 impl<'r> Round<'r> {
@@ -71,7 +71,7 @@ impl<'r> Round<'r> {
             is_dry: false,
             renews_at: now + settings.lease / 3,
             settles_at: now,
-            gives_up_at: now + settings.lease,
+            gives_up_at: None,
         }
     }
 
@@ -200,16 +200,22 @@ impl<'r> Round<'r> {
                         self.done.count(&settlement.outcome);
                     }
                 }
-                self.gives_up_at = Instant::now() + self.settings.lease;
+                self.gives_up_at = None;
                 Ok(())
             }
-            Err(error) if error.kind().is_transient() && Instant::now() < self.gives_up_at => {
+            Err(error) if error.kind().is_transient() && self.goes_on_settling() => {
                 tracing::warn!(error = %error, "messages could not be settled");
                 self.settles_at = Instant::now() + spread(SETTLE_AGAIN);
                 Ok(())
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Counted from the first of the failures that stand in a row.
+    fn goes_on_settling(&mut self) -> bool {
+        let now = Instant::now();
+        now < *self.gives_up_at.get_or_insert(now + self.settings.lease)
     }
 }
 

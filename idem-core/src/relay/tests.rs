@@ -1,5 +1,8 @@
 //! The relay on the outbox in memory, in the runtime's paused time.
 
+mod faulty;
+mod leases;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
