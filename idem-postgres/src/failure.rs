@@ -148,6 +148,13 @@ fn broken(verb: Verb, stage: Stage, error: sqlx::Error) -> StoreError {
     }
 }
 
+/// Whether a connection is of no use after this error, although it is open: at its other end is a
+/// server that takes no writes (what was the primary, after a failover that moved its name), or one
+/// that does not know what the driver takes for prepared.
+pub(crate) fn leaves_stale(error: &sqlx::Error) -> bool {
+    matches!(code(error).as_deref(), Some("25006" | "26000" | "42P05" | "0A000"))
+}
+
 fn ends_session(error: &sqlx::Error) -> bool {
     let answer = error.as_database_error().and_then(|it| it.try_downcast_ref::<PgDatabaseError>());
     answer.is_some_and(|it| matches!(it.severity(), PgSeverity::Fatal | PgSeverity::Panic))

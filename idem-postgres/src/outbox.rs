@@ -1,6 +1,8 @@
 //! Messages that are sent once their transaction has committed (R21), and what a relay does with
 //! them.
 
+#[cfg(test)]
+mod plans;
 mod relaying;
 mod rows;
 mod statements;
@@ -47,11 +49,15 @@ pub(crate) async fn push(
         .add(message.topic().as_bytes())
         .add(message.ordering_key().map(str::as_bytes))
         .add(headers)
-        .add(message.payload().as_ref());
+        .add(message.payload().as_ref())
+        .add(transaction.id().map(str::to_owned));
     let statement = &shared.statements.push;
     let rows = transaction.rows(shared, statement, arguments, verb).await;
     match rows.map_err(Fault::into_error)?.first() {
         Some(row) => row::expect_name(row, "push", verb),
-        None => Err(StoreError::new(ErrorKind::WrongSchema, verb, "the message was not written")),
+        None => {
+            transaction.expect_standing(shared, verb).await?;
+            Err(StoreError::new(ErrorKind::WrongSchema, verb, "the message was not written"))
+        }
     }
 }

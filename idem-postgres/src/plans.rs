@@ -122,9 +122,10 @@ pub(crate) fn statements(all: &Statements) -> Vec<(&'static str, &SqlStr, String
         ("claim_of_a_completed_key", &all.claim, claim(completed, other)),
         ("claim_of_a_live_key", &all.claim, claim(live, other)),
         ("claim_that_takes_over", &all.claim, claim(lapsed, other)),
+        ("table_lock", &all.table_lock, "'table_lock'".to_owned()),
         ("renew", &all.renew, fence("renew", ", 60000000")),
-        ("checkpoint", &all.checkpoint, fence("checkpoint", ", 60000000, 1, 'point'")),
-        ("complete", &all.complete, fence("complete", ", 'reply'")),
+        ("checkpoint", &all.checkpoint, fence("checkpoint", ", 60000000, 1, 'point', NULL")),
+        ("complete", &all.complete, fence("complete", ", 'reply', NULL")),
         ("hold", &all.hold, fence("hold", "")),
         ("release", &all.release, fence("release", "")),
         ("remove", &all.remove, fence("remove", "")),
@@ -135,7 +136,12 @@ pub(crate) fn statements(all: &Statements) -> Vec<(&'static str, &SqlStr, String
         ("list_in_scope", &all.list_in_scope, "'list', 'acct_5', '', 100, NULL, NULL".to_owned()),
         ("forget", &all.forget, "'forget', 'acct_5', 100, '1000'".to_owned()),
         ("stats", &all.stats, "'stats'".to_owned()),
-        ("push", &all.push, "'push', repeat('m', 16)::bytea, 't', NULL, '[]', 'x'".to_owned()),
+        ("standing", &all.standing, "'standing', NULL".to_owned()),
+        (
+            "push",
+            &all.push,
+            "'push', repeat('m', 16)::bytea, 't', NULL, '[]', 'x', NULL".to_owned(),
+        ),
     ]
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use idem_core::error::{StoreError, Verb};
+use idem_core::error::{ErrorKind, StoreError, Verb};
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgArguments, PgPoolOptions, PgRow};
 use sqlx::{Connection, Database, Executor, PgConnection, PgPool, Postgres, Row, SqlStr};
@@ -20,6 +20,9 @@ type Transactions = <Postgres as Database>::TransactionManager;
 pub(crate) struct Session {
     connection: PoolConnection<Postgres>,
     ended: bool,
+    /// The server at its other end is not the one to work on, or has forgotten statements that the
+    /// driver takes for prepared: every later call on it would fail the same way.
+    is_stale: bool,
 }
 
 impl Drop for Session {
@@ -35,7 +38,7 @@ impl Session {
         let connection = pool.acquire().await;
         let connection =
             connection.map_err(|error| failure::error(verb, Stage::Connecting, error))?;
-        Ok(Self { connection, ended: false })
+        Ok(Self { connection, ended: false, is_stale: false })
     }
 
     pub(crate) fn connection(&mut self) -> &mut PgConnection {
@@ -44,7 +47,20 @@ impl Session {
 
     /// Nothing is open or running: the connection may go back to the pool.
     pub(crate) fn end(mut self) {
-        self.ended = true;
+        self.ended = !self.is_stale;
+    }
+
+    /// Runs one statement that gives rows.
+    pub(crate) async fn fetch(
+        &mut self,
+        statement: &SqlStr,
+        arguments: PgArguments,
+        persistent: bool,
+    ) -> Result<Vec<PgRow>, sqlx::Error> {
+        let query = sqlx::query_with(statement.clone(), arguments).persistent(persistent);
+        let rows = query.fetch_all(&mut *self.connection).await;
+        self.is_stale |= rows.as_ref().is_err_and(failure::leaves_stale);
+        rows
     }
 
     /// Begins a transaction with these statements, the first of them `BEGIN`.
@@ -53,7 +69,14 @@ impl Session {
         begun.map_err(|error| failure::error(verb, Stage::Inside, error))
     }
 
+    /// Commits the transaction that [`begin`](Self::begin) began. Where the driver counts none, or
+    /// one inside it, its commit would send no `COMMIT` and say that all went well.
     pub(crate) async fn commit(mut self, verb: Verb) -> Result<(), Fault> {
+        if Transactions::get_transaction_depth(&self.connection) != 1 {
+            let detail = "the transaction was rolled back under its owner, or one that was begun \
+                          inside it is still open; nothing is committed";
+            return Err(StoreError::new(ErrorKind::NotApplied, verb, detail).into());
+        }
         match Transactions::commit(&mut self.connection).await {
             Ok(()) => {
                 self.end();
@@ -64,6 +87,9 @@ impl Session {
     }
 
     pub(crate) async fn roll_back(mut self, verb: Verb) -> Result<(), StoreError> {
+        if Transactions::get_transaction_depth(&self.connection) != 1 {
+            return Ok(()); // Dropped here, its connection is closed: that takes everything back.
+        }
         match Transactions::rollback(&mut self.connection).await {
             Ok(()) => {
                 self.end();
@@ -72,17 +98,6 @@ impl Session {
             Err(error) => Err(failure::error(verb, Stage::Inside, error)),
         }
     }
-}
-
-/// Runs one statement that gives rows.
-pub(crate) async fn fetch(
-    connection: &mut PgConnection,
-    statement: &SqlStr,
-    arguments: PgArguments,
-    persistent: bool,
-) -> Result<Vec<PgRow>, sqlx::Error> {
-    let query = sqlx::query_with(statement.clone(), arguments).persistent(persistent);
-    query.fetch_all(connection).await
 }
 
 /// Runs statements without parameters, in one message.

@@ -13,15 +13,16 @@ use idem_core::store::Lease;
 use idem_core::transactional::TransactionalStore;
 use idem_core::transition::Applied;
 use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, SqlSafeStr, SqlStr};
+use sqlx::{PgConnection, Row, SqlSafeStr, SqlStr};
 use tokio::time::timeout;
 
 use crate::arguments::Arguments;
 use crate::failure::{self, Fault, Stage};
 use crate::session::{self, Session};
+use crate::sql::TRANSACTION_ID;
 use crate::store::{PostgresStore, Shared};
 use crate::verbs::Via;
-use crate::{claim, outbox, verbs};
+use crate::{claim, outbox, row, verbs};
 
 /// An open transaction. Dropped without a commit, its connection is closed and the server takes
 /// everything back.
@@ -30,13 +31,19 @@ pub struct PostgresTransaction {
     /// Whether this crate's last statement succeeded, and no other was run since. A transaction
     /// in which a statement failed answers COMMIT with a rollback that looks like success.
     is_sound: bool,
+    /// The server's number of it, once something was locked in it.
+    id: Option<String>,
+    call_limit: Duration,
 }
 
 impl PostgresTransaction {
     /// The connection inside the transaction, for plain queries.
     ///
-    /// The transaction is ended by the store alone: a `COMMIT` that is sent here would commit the
-    /// rows without the record.
+    /// The transaction is ended by the store alone. A `COMMIT` that is sent here commits the rows
+    /// without the record, and a crash before the record is completed makes them stand twice. After
+    /// a `ROLLBACK` nothing more is written: what follows in the store's own calls fails, and so
+    /// does its commit. A nested `begin` of the driver whose future is dropped while it runs rolls
+    /// the whole transaction back, and is the same.
     pub fn connection(&mut self) -> &mut PgConnection {
         self.is_sound = false;
         self.session.connection()
@@ -53,11 +60,43 @@ impl PostgresTransaction {
         let arguments = arguments.finish()?;
         let persistent = !shared.settings.pooled;
         self.is_sound = false;
-        let sent = session::fetch(self.session.connection(), statement, arguments, persistent);
-        let rows = timeout(shared.settings.call_limit, sent).await.map_err(|_| slow(verb))?;
+        let sent = self.session.fetch(statement, arguments, persistent);
+        let rows = timeout(self.call_limit, sent).await.map_err(|_| slow(verb))?;
         let rows = rows.map_err(|error| failure::fault(verb, Stage::Inside, error))?;
         self.is_sound = true;
+        self.note_id(rows.first());
         Ok(rows)
+    }
+
+    /// The server's number of the transaction, once the store has locked something in it.
+    pub(crate) fn id(&self) -> Option<&str> {
+        self.id.as_deref()
+    }
+
+    fn note_id(&mut self, row: Option<&PgRow>) {
+        let id = row.and_then(|row| row.try_get::<Option<String>, _>(TRANSACTION_ID).ok());
+        match (&self.id, id.flatten()) {
+            (None, id) => self.id = id,
+            (Some(begun), Some(id)) if *begun != id => {
+                tracing::warn!("a handler ended its transaction; the record was written after it");
+            }
+            _ => {}
+        }
+    }
+
+    /// Fails when the transaction that was begun was rolled back.
+    pub(crate) async fn expect_standing(
+        &mut self,
+        shared: &Shared,
+        verb: Verb,
+    ) -> Result<(), StoreError> {
+        let arguments = Arguments::of("standing", verb).add(self.id.clone());
+        let rows = self.rows(shared, &shared.statements.standing, arguments, verb).await;
+        let rows = rows.map_err(Fault::into_error)?;
+        match rows.first().map(|row| row::value(row, 1, verb)).transpose()? {
+            Some(true) => Ok(()),
+            _ => Err(rolled_back(verb)),
+        }
     }
 
     /// Runs a statement without parameters.
@@ -67,7 +106,8 @@ impl PostgresTransaction {
         verb: Verb,
     ) -> Result<(), StoreError> {
         self.is_sound = false;
-        let sent = session::execute(self.session.connection(), statement).await;
+        let sent = session::execute(self.session.connection(), statement);
+        let sent = timeout(self.call_limit, sent).await.map_err(|_| slow(verb))?;
         sent.map_err(|error| failure::error(verb, Stage::Inside, error))?;
         self.is_sound = true;
         Ok(())
@@ -77,8 +117,9 @@ impl PostgresTransaction {
     pub(crate) async fn begin(shared: &Shared) -> Result<Self, StoreError> {
         let mut session = Session::acquire(&shared.transactions, Verb::Begin).await?;
         let begun = session.begin(&shared.begin_transaction, Verb::Begin);
-        timeout(shared.settings.call_limit, begun).await.map_err(|_| slow(Verb::Begin))??;
-        Ok(Self { session, is_sound: true })
+        let call_limit = shared.settings.call_limit;
+        timeout(call_limit, begun).await.map_err(|_| slow(Verb::Begin))??;
+        Ok(Self { session, is_sound: true, id: None, call_limit })
     }
 }
 
@@ -206,6 +247,11 @@ impl TransactionalStore for PostgresStore {
 
 fn slow(verb: Verb) -> StoreError {
     let detail = "the server did not answer in time; nothing of the transaction is committed";
+    StoreError::new(ErrorKind::NotApplied, verb, detail)
+}
+
+fn rolled_back(verb: Verb) -> StoreError {
+    let detail = "the transaction was rolled back before its commit; nothing of it is committed";
     StoreError::new(ErrorKind::NotApplied, verb, detail)
 }
 

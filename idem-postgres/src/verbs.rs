@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 use crate::arguments::Arguments;
 use crate::failure::{self, Fault, Stage};
 use crate::row::{self, Answer};
-use crate::session::{self, Session};
+use crate::session::Session;
 use crate::store::Shared;
 use crate::tx::PostgresTransaction;
 
@@ -80,9 +80,7 @@ impl Shared {
                 session.begin(&self.begin_verb, verb).await?;
             }
             let stage = if self.settings.pooled && writes { Stage::Inside } else { last };
-            let sent =
-                session::fetch(session.connection(), statement, arguments, !self.settings.pooled);
-            match sent.await {
+            match session.fetch(statement, arguments, !self.settings.pooled).await {
                 Ok(rows) if self.settings.pooled => session.commit(verb).await.map(|()| rows),
                 Ok(rows) => {
                     session.end();
@@ -124,6 +122,22 @@ impl Via<'_> {
                 let rows = transaction.rows(shared, statement, arguments, verb).await?;
                 only(rows, name, verb)
             }
+        }
+    }
+
+    /// The number of a handler's transaction, for what must not be written once that is gone.
+    fn transaction_id(&self) -> Option<String> {
+        match self {
+            Self::Pool => None,
+            Self::Transaction(transaction) => transaction.id().map(str::to_owned),
+        }
+    }
+
+    /// Fails when a handler's transaction was rolled back under the statement.
+    async fn expect_standing(&mut self, shared: &Shared, verb: Verb) -> Result<(), StoreError> {
+        match self {
+            Self::Pool => Ok(()),
+            Self::Transaction(transaction) => transaction.expect_standing(shared, verb).await,
         }
     }
 
@@ -192,6 +206,7 @@ impl<R, D> Fenced<'_, R, D> {
             if decision.change == Change::None {
                 return decision.outcome.map_err(|refusal| refusal.at(verb));
             }
+            via.expect_standing(shared, verb).await?;
         }
         Err(too_many_races(verb))
     }
@@ -237,12 +252,14 @@ pub(crate) async fn checkpoint(
             (applied, lease_of(record, at))
         },
     };
+    let transaction = via.transaction_id();
     let arguments = || {
         Arguments::of("checkpoint", Verb::Checkpoint)
             .fence(fence, &shared.lock_wait)
             .add(micros(bounded_lease(lease)))
             .add(i64::from(recovery.number))
             .payload(Some(&recovery.payload))
+            .add(transaction.as_deref())
     };
     fenced.run(shared, via, arguments).await
 }
@@ -260,10 +277,12 @@ pub(crate) async fn complete(
         rule: |found: Option<&Record>, now| transition::complete(found, fence, reply, now),
         done: |_: &str, _: &Record, _| Applied::Now,
     };
+    let transaction = via.transaction_id();
     let arguments = || {
         Arguments::of("complete", Verb::Complete)
             .fence(fence, &shared.lock_wait)
             .payload(Some(reply))
+            .add(transaction.as_deref())
     };
     fenced.run(shared, via, arguments).await
 }

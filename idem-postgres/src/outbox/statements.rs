@@ -51,9 +51,11 @@ impl OutboxStatements {
             // A nested loop over what is held back is quick while that is little, and endless
             // when every delivery fails. The price that the planner puts on a loop that cannot be
             // avoided makes it compile the statement, which takes a hundred times as long as
-            // running it.
+            // running it. What is held back is compared as a hash, which the planner chooses only
+            // where the memory that a session may take has room for it: millions of keys here.
             begin_lease: sql(format!(
                 "{begin}; SET LOCAL enable_nestloop = off; SET LOCAL jit = off; \
+                 SET LOCAL work_mem = '256MB'; \
                  SELECT pg_advisory_xact_lock({lock})"
             )),
             begin: sql(format!("{begin}; SELECT pg_advisory_xact_lock_shared({lock})")),
@@ -92,7 +94,15 @@ impl OutboxStatements {
 
 /// Each ordering key that holds something back stands in `held` once, with the number from which
 /// on: 0 where a lease holds the whole key. Gives one row at least.
+///
+/// What may go is of a key that holds nothing back, or stands before what does. The first is read
+/// in its order until there is enough; the second ends where the last one holds. So neither reads
+/// what merely waits, however much that is.
 fn lease(outbox: &str) -> String {
+    let ready = format!(
+        "$1::text = 'lease' AND state = 0 AND NOT {LEASED} \
+         AND (attempts = 0 OR next_attempt_at <= (SELECT now FROM bound))"
+    );
     format!(
         "WITH bound AS MATERIALIZED (SELECT {CLOCK} AS now), \
          held AS MATERIALIZED (\
@@ -103,12 +113,16 @@ fn lease(outbox: &str) -> String {
                OR (state = 0 AND attempts > 0 AND next_attempt_at > (SELECT now FROM bound))) \
            GROUP BY ordering_key), \
          due AS MATERIALIZED (\
-           SELECT seq, octet_length(payload) AS bytes \
-           FROM {outbox} LEFT JOIN held ON held_key = ordering_key \
-           WHERE $1::text = 'lease' AND state = 0 AND NOT {LEASED} \
-             AND (attempts = 0 OR next_attempt_at <= (SELECT now FROM bound)) \
-             AND (held_key IS NULL OR seq < held_from) \
-           ORDER BY seq LIMIT $2::bigint), \
+           SELECT seq, bytes FROM (\
+             (SELECT seq, octet_length(payload) AS bytes FROM {outbox} \
+               WHERE {ready} AND (ordering_key IS NULL \
+                 OR ordering_key NOT IN (SELECT held_key FROM held)) \
+               ORDER BY seq LIMIT $2::bigint) \
+             UNION ALL \
+             (SELECT seq, octet_length(payload) FROM {outbox} JOIN held ON held_key = ordering_key \
+               WHERE {ready} AND seq < held_from AND seq < (SELECT max(held_from) FROM held) \
+               ORDER BY seq LIMIT $2)) either \
+           ORDER BY seq LIMIT $2), \
          measured AS MATERIALIZED (\
            SELECT seq, row_number() OVER w AS place, sum(bytes) OVER w AS bytes \
            FROM due WINDOW w AS (ORDER BY seq)), \

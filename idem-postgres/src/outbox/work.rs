@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 use crate::arguments::Arguments;
 use crate::failure::{self, Fault, Stage};
-use crate::session::{self, Session};
+use crate::session::Session;
 use crate::store::Shared;
 use crate::verbs::{MAX_RACES, pause, too_many_races};
 
@@ -52,7 +52,7 @@ impl Work<'_> {
         let persistent = !self.shared.settings.pooled;
         let mut session = Session::acquire(&self.shared.pool, verb).await?;
         session.begin(self.begin, verb).await?;
-        match session::fetch(session.connection(), statement, arguments, persistent).await {
+        match session.fetch(statement, arguments, persistent).await {
             Ok(rows) => session.commit(verb).await.map(|()| rows),
             Err(error) => {
                 let answered = matches!(error, sqlx::Error::Database(_));

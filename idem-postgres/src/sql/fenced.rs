@@ -3,7 +3,7 @@
 //! Each takes `$1` its own name, `$2` scope, `$3` key, `$4` incarnation, `$5` attempt, `$6` owner
 //! and `$7` the bound on waits; what else it takes is said at each.
 
-use super::{CLOCK, Payloads, answer, bound, columns, is_sound};
+use super::{CLOCK, Payloads, answer, bound, columns, is_sound, stands};
 
 const FENCE: &str = "r.scope = $2::bytea AND r.key = $3::bytea AND r.incarnation = $4::bytea \
      AND r.attempt = $5::bigint AND r.owner = $6::bytea";
@@ -56,13 +56,16 @@ pub(crate) fn renew(records: &str) -> String {
     )
 }
 
-/// `$8` lease, `$9` number, `$10` payload.
+/// `$8` lease, `$9` number, `$10` payload, `$11` the handler's transaction.
 pub(crate) fn checkpoint(records: &str) -> String {
     change(
         records,
         "checkpoint",
-        "r.completed_at IS NULL AND (coalesce(r.recovery_number, 0) = $9::bigint - 1 \
-         OR (r.recovery_number = $9 AND r.recovery = $10::bytea))",
+        &format!(
+            "r.completed_at IS NULL AND (coalesce(r.recovery_number, 0) = $9::bigint - 1 \
+             OR (r.recovery_number = $9 AND r.recovery = $10::bytea)) AND {}",
+            stands("$11")
+        ),
         "locked_until = CASE WHEN r.given_up THEN r.locked_until \
            ELSE greatest(l.locked_at + $8::bigint, r.locked_until) END, \
          recovery_number = $9, recovery = $10",
@@ -70,12 +73,12 @@ pub(crate) fn checkpoint(records: &str) -> String {
     )
 }
 
-/// `$8` reply.
+/// `$8` reply, `$9` the handler's transaction.
 pub(crate) fn complete(records: &str) -> String {
     change(
         records,
         "complete",
-        "r.completed_at IS NULL",
+        &format!("r.completed_at IS NULL AND {}", stands("$9")),
         "completed_at = l.locked_at, \
          expires_at = greatest(r.created_at + r.retention, \
            l.locked_at + r.retention_after_completion), \

@@ -1,6 +1,6 @@
 //! Reading one record, pages, and what looks after many records. `$1` is the statement's name.
 
-use super::{CLOCK, Payloads, bound, columns};
+use super::{CLOCK, Payloads, bound, columns, stands};
 use crate::store::MAX_PAGE_BYTES;
 
 /// [`idem_core::transition::is_lapsed`].
@@ -121,15 +121,15 @@ pub(crate) fn forget(records: &str) -> String {
     )
 }
 
-/// `$2` id, `$3` topic, `$4` ordering key, `$5` headers, `$6` payload. The key is locked before
-/// the message is given its number, and until the transaction is over.
+/// `$2` id, `$3` topic, `$4` ordering key, `$5` headers, `$6` payload, `$7` the transaction. The key
+/// is locked before the message is given its number, and until the transaction is over.
 pub(crate) fn push(outbox: &str) -> String {
-    let table = outbox.replace('"', "");
+    let (table, stands) = (outbox.replace('"', ""), stands("$7"));
     format!(
         "WITH locked AS MATERIALIZED (\
            SELECT CASE WHEN $4::bytea IS NOT NULL THEN pg_advisory_xact_lock(\
              hashtextextended('idem outbox {table} ' || encode($4, 'hex'), 0))::text END AS done \
-           WHERE $1::text = 'push') \
+           WHERE $1::text = 'push' AND {stands}) \
          INSERT INTO {outbox} \
          (id, topic, ordering_key, headers, payload, created_at, next_attempt_at) \
          SELECT $2::bytea, $3::bytea, $4, $5::bytea, $6::bytea, {CLOCK}, {CLOCK} FROM locked \

@@ -31,6 +31,9 @@ pub(crate) const CLOCK: &str = "(extract(epoch FROM clock_timestamp()) * 1000000
 /// name, the time of the snapshot, what was done, and the time after the write.
 pub(crate) const RECORD_AT: usize = 4;
 
+/// The column after those of the record: the number of the transaction that the statement ran in.
+pub(crate) const TRANSACTION_ID: &str = "transaction_id";
+
 /// Every statement of the verbs.
 pub(crate) struct Statements {
     pub(crate) claim: SqlStr,
@@ -49,6 +52,7 @@ pub(crate) struct Statements {
     pub(crate) list_in_scope: SqlStr,
     pub(crate) forget: SqlStr,
     pub(crate) push: SqlStr,
+    pub(crate) standing: SqlStr,
 }
 
 impl Statements {
@@ -71,6 +75,10 @@ impl Statements {
             list_in_scope: sql(listing::list(records, "r.scope = $2 AND r.key > $3")),
             forget: sql(listing::forget(records)),
             push: sql(listing::push(&tables.outbox)),
+            standing: sql(format!(
+                "SELECT 'standing'::text, {} WHERE $1::text = 'standing'",
+                stands("$2")
+            )),
         }
     }
 }
@@ -163,11 +171,22 @@ fn bound(parameter: &str) -> String {
     )
 }
 
-/// One row: what was written, else what was found, else only the name and the time.
+/// Whether the transaction whose number is in `parameter` was not rolled back: it is the open one,
+/// or was committed. NULL is no transaction of a handler's, and the verb stands for itself.
+fn stands(parameter: &str) -> String {
+    format!(
+        "({parameter}::text IS NULL \
+         OR pg_xact_status({parameter}::text::xid8) IS DISTINCT FROM 'aborted')"
+    )
+}
+
+/// One row: what was written, else what was found, else only the name and the time. The number of
+/// the transaction comes last.
 fn answer(name: &str, written: &str, payloads: Payloads) -> String {
     let found = columns("f", payloads);
     format!(
-        "SELECT '{name}'::text, b.now, x.* FROM bound b LEFT JOIN (\
+        "SELECT '{name}'::text, b.now, x.*, \
+         pg_current_xact_id_if_assigned()::text AS {TRANSACTION_ID} FROM bound b LEFT JOIN (\
          {written} UNION ALL \
          SELECT NULL::text, NULL::bigint, {found} FROM found f WHERE NOT EXISTS ({written})\
          ) x ON true"
