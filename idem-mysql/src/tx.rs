@@ -17,6 +17,7 @@ use mysql_async::{IsolationLevel, Row, Transaction, TxOpts, Value};
 use tokio::time::timeout;
 
 use crate::failure::{self, Fault, Stage};
+use crate::row::Found;
 use crate::session::{self, Done};
 use crate::store::{MysqlStore, Shared};
 use crate::via::Via;
@@ -33,6 +34,16 @@ pub struct MysqlTransaction {
     isolation: Option<IsolationLevel>,
     call_limit: Duration,
     state: State,
+    /// What the transaction wrote first, and what tells later whether that stands.
+    first: Option<FirstWrite>,
+    /// Whether the last statement found it standing.
+    is_proven: bool,
+}
+
+/// A record that was claimed in a transaction, or held at this revision.
+struct FirstWrite {
+    fence: Fence,
+    revision: i64,
 }
 
 /// What became of a transaction so far.
@@ -49,10 +60,13 @@ enum State {
 impl MysqlTransaction {
     /// The transaction of the driver, for plain queries.
     ///
-    /// The transaction is ended by the store alone: a `COMMIT` that is sent here, or a statement
-    /// that commits by itself, such as `CREATE TABLE`, would commit the rows without the record.
+    /// The transaction is ended by the store alone. A `COMMIT` that is sent here, or a statement
+    /// that commits by itself, such as `CREATE TABLE` or `TRUNCATE`, commits the rows without the
+    /// record; the store then commits the record behind them, and a crash in between makes them
+    /// stand twice. After a `ROLLBACK`, or a deadlock that was passed over, nothing is committed.
     pub fn connection(&mut self) -> &mut Transaction<'static> {
         self.state = self.state.used();
+        self.is_proven = false;
         &mut self.transaction
     }
 
@@ -109,6 +123,26 @@ impl MysqlTransaction {
         self.note(done)
     }
 
+    /// A record that this transaction held or claimed is not as it was left: a deadlock or a
+    /// `ROLLBACK` took the transaction back.
+    pub(crate) fn expect_standing(
+        &mut self,
+        fence: &Fence,
+        found: Option<&Found>,
+        verb: Verb,
+    ) -> Result<(), StoreError> {
+        let Some(first) = self.first.as_ref().filter(|first| first.fence == *fence) else {
+            return Ok(());
+        };
+        let stands = found.is_some_and(|found| found.revision >= first.revision);
+        self.is_proven = stands;
+        if stands {
+            return Ok(());
+        }
+        self.state = State::Lost;
+        Err(lost(verb))
+    }
+
     fn expect_open(&self, verb: Verb) -> Result<(), Fault> {
         match self.state {
             // A call was cut off, ours or the handler's: the next answer on this connection would
@@ -137,7 +171,9 @@ impl MysqlTransaction {
         let begun = begun.map_err(|_| session::no_connection(verb))?;
         let transaction = begun.map_err(|error| failure::error(verb, Stage::Connecting, error))?;
         let call_limit = shared.settings.call_limit;
-        let mut begun = Self { transaction, isolation, call_limit, state: State::Fresh };
+        let state = State::Fresh;
+        let mut begun =
+            Self { transaction, isolation, call_limit, state, first: None, is_proven: false };
         if let Some(set_up) = &lender.set_up {
             session::expect_reset(begun.transaction.opts(), verb)?;
             begun.execute(set_up, verb).await.map_err(Fault::into_error)?;
@@ -216,7 +252,10 @@ impl TransactionalStore for MysqlStore {
     ) -> Result<(), StoreError> {
         let held = verbs::hold(&self.shared, &mut Via::Transaction(transaction), fence).await;
         transaction.state = transaction.state.used();
-        held
+        if let Some(revision) = held? {
+            transaction.first = Some(FirstWrite { fence: fence.clone(), revision });
+        }
+        Ok(())
     }
 
     async fn claim_in(
@@ -226,6 +265,9 @@ impl TransactionalStore for MysqlStore {
     ) -> Result<Claimed, StoreError> {
         let claimed = claim::claim(&self.shared, &mut Via::Transaction(transaction), asked).await;
         transaction.state = transaction.state.used();
+        if let Ok(Claimed::Acquired(acquired)) = &claimed {
+            transaction.first = Some(FirstWrite { fence: acquired.fence.clone(), revision: 0 });
+        }
         claimed
     }
 
@@ -284,6 +326,11 @@ impl TransactionalStore for MysqlStore {
         let verb = Verb::Commit;
         match transaction.execute("RELEASE SAVEPOINT idem_begun", verb).await {
             Ok(()) => {}
+            // The handler's rows stand already, since what was written before them does: the
+            // reply has to stand with them.
+            Err(Fault::NoSavepoint(_)) if transaction.is_proven => {
+                tracing::warn!("a handler ended its transaction; the record is committed after it");
+            }
             // Dropped here, the driver rolls back what follows the transaction that was begun.
             Err(Fault::NoSavepoint(_)) => return Err(ended(verb)),
             Err(fault) => return Err(fault.into_error()),
@@ -322,7 +369,8 @@ fn cut_off(verb: Verb) -> StoreError {
 }
 
 fn lost(verb: Verb) -> StoreError {
-    let detail = "a deadlock took the transaction back; nothing of it is committed";
+    let detail = "the transaction was rolled back, by a deadlock or a statement of the handler's; \
+                  nothing of it is committed";
     StoreError::new(ErrorKind::NotApplied, verb, detail)
 }
 

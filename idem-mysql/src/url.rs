@@ -1,5 +1,7 @@
 //! The pools of a store that is opened by a URL.
 
+use std::time::Duration;
+
 use idem_core::error::StoreError;
 use mysql_async::{Opts, OptsBuilder, Pool, PoolConstraints, PoolOpts};
 
@@ -9,6 +11,10 @@ use crate::store::MysqlStore;
 
 /// Statements that a connection keeps prepared: more than there are.
 const STATEMENTS: usize = 64;
+
+/// How old a connection gets: after a failover that moved the server's name, one that is open leads
+/// to what was the primary.
+const REPLACED_AFTER: Duration = Duration::from_secs(10 * 60);
 
 impl MysqlStoreBuilder {
     /// A store that has not asked its server for anything yet.
@@ -23,6 +29,7 @@ impl MysqlStoreBuilder {
         let pool = |connections: usize, resets: bool, setup: Vec<String>| {
             let kept = PoolConstraints::new(connections, connections).unwrap_or_default();
             let options = PoolOpts::new().with_constraints(kept).with_reset_connection(resets);
+            let options = options.with_abs_conn_ttl(Some(REPLACED_AFTER));
             let mut all = asked.setup().to_vec();
             // The driver runs them from the last to the first: what is set here is set last.
             all.splice(0..0, setup);

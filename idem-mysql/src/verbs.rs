@@ -129,6 +129,7 @@ impl<R> Fenced<'_, R> {
         let Self { verb, fence, payloads, .. } = *self;
         let sent = Instant::now();
         let found = via.find(shared, (&fence.scope, &fence.key), payloads, verb).await?;
+        via.expect_standing(fence, found.as_ref(), verb)?;
         let now = found.as_ref().map_or(Timestamp::from_unix_micros(0), |found| found.now);
         let decision = (self.rule)(found.as_ref().map(|found| &found.record), now);
         let outcome = decision.outcome.map_err(|refusal| refusal.at(verb))?;
@@ -235,12 +236,30 @@ pub(crate) async fn release(
     fenced.run(shared, via).await
 }
 
-/// Locks the record until the transaction ends.
+/// Locks the record until the transaction ends, and gives its revision there.
 pub(crate) async fn hold(
     shared: &Shared,
     via: &mut Via<'_>,
     fence: &Fence,
-) -> Result<(), StoreError> {
+) -> Result<Option<i64>, StoreError> {
+    for race in 1..MAX_RACES {
+        match via.run(&shared.statements.hold, write::fence(fence), Verb::Hold).await {
+            Ok(done) if done.rows == 1 => {
+                // A proxy may keep back what a statement hands back.
+                let revision = done.handed_back.and_then(|revision| i64::try_from(revision).ok());
+                return Ok(revision);
+            }
+            Ok(_) => break,
+            Err(Fault::Conflict(error)) => {
+                if !via.may_repeat(Verb::Hold).await {
+                    return Err(error);
+                }
+                pause(race).await;
+            }
+            Err(fault) => return Err(fault.into_error()),
+        }
+    }
+    // It does not stand under the fence, so the rule says why.
     let fenced = Fenced {
         verb: Verb::Hold,
         fence,
@@ -248,7 +267,7 @@ pub(crate) async fn hold(
         lease: None,
         rule: |found: Option<&Record>, now| transition::hold(found, fence, now),
     };
-    fenced.run(shared, via).await
+    fenced.run(shared, via).await.map(|()| None)
 }
 
 /// Deletes the record under the fence, whether it reads as a record or not: a person asked.

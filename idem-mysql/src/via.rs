@@ -2,6 +2,7 @@
 
 use idem_core::error::{ErrorKind, StoreError, Verb};
 use idem_core::key::{Key, Scope};
+use idem_core::record::Fence;
 use mysql_async::{Conn, Row, Value};
 
 use crate::failure::{Fault, Stage};
@@ -104,6 +105,20 @@ impl Via<'_> {
         match self {
             Self::Own(_) => true,
             Self::Transaction(transaction) => transaction.begin_anew(verb).await.is_ok(),
+        }
+    }
+
+    /// Fails where a handler's transaction held or claimed the record, and what was found shows
+    /// that the server has taken that back.
+    pub(crate) fn expect_standing(
+        &mut self,
+        fence: &Fence,
+        found: Option<&Found>,
+        verb: Verb,
+    ) -> Result<(), StoreError> {
+        match self {
+            Self::Own(_) => Ok(()),
+            Self::Transaction(transaction) => transaction.expect_standing(fence, found, verb),
         }
     }
 

@@ -79,6 +79,21 @@ pub(super) fn insert_or_lock(records: &str, now: &str) -> String {
     )
 }
 
+/// How far [`hold`] moves the revision: farther than other writes ever do while a transaction is
+/// open, so that what is found tells whether the hold stands.
+const HOLD_STEP: i64 = 1_000_000;
+
+/// Scope, key, incarnation, attempt, owner. Locks the record and hands its new revision back. That
+/// is all that it writes: it stands where the transaction was committed, and is gone where it was
+/// rolled back, by whomever.
+pub(super) fn hold(records: &str) -> String {
+    format!(
+        "UPDATE {records} SET revision = LAST_INSERT_ID(revision + {HOLD_STEP}) \
+         WHERE scope = ? AND record_key = ? AND incarnation = ? AND attempt = ? AND owner = ? \
+         AND completed_at IS NULL"
+    )
+}
+
 /// Attempt, owner, marks begun, locked until, given up.
 pub(super) fn set_lease(records: &str) -> String {
     format!(
