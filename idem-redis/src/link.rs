@@ -191,7 +191,7 @@ impl Link {
 
     async fn send_one(&self, command: &Cmd) -> RedisResult<Value> {
         match &self.route {
-            Route::Single(pool) => pool.send_one(command).await?.extract_error(),
+            Route::Single(pool) => pool.send_one(command).await,
             Route::Cluster(connection) => {
                 connection.clone().req_packed_command(command).await?.extract_error()
             }

@@ -8,7 +8,10 @@ use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
 use redis::io::tcp::TcpSettings;
-use redis::{Client, Cmd, IntoConnectionInfo, Pipeline, ProtocolVersion, RedisResult, Value};
+use redis::{
+    Client, Cmd, ErrorKind, IntoConnectionInfo, Pipeline, ProtocolVersion, RedisError, RedisResult,
+    ServerErrorKind, Value,
+};
 
 use crate::config::RedisStoreBuilder;
 
@@ -57,14 +60,25 @@ impl Pool {
     pub(crate) async fn send_one(&self, command: &Cmd) -> RedisResult<Value> {
         let (at, mut slot) = self.pick();
         let answer = slot.manager.send_packed_command(command).await;
-        self.distrust_if_late(at, slot.generation, answer)
+        let answer = answer.and_then(Value::extract_error);
+        if answer.as_ref().is_err_and(is_of_no_use) {
+            self.open_anew(at, slot.generation)?;
+        }
+        answer
     }
 
     /// Sends two commands over one connection.
     pub(crate) async fn send_two(&self, pipeline: &Pipeline) -> RedisResult<Vec<Value>> {
         let (at, mut slot) = self.pick();
-        let answer = slot.manager.send_packed_commands(pipeline, 0, 2).await;
-        self.distrust_if_late(at, slot.generation, answer)
+        let answers = slot.manager.send_packed_commands(pipeline, 0, 2).await;
+        let is_of_no_use = match &answers {
+            Ok(answers) => answers.iter().any(is_refused_by_a_replica),
+            Err(error) => is_of_no_use(error),
+        };
+        if is_of_no_use {
+            self.open_anew(at, slot.generation)?;
+        }
+        answers
     }
 
     fn pick(&self) -> (usize, Slot) {
@@ -72,26 +86,33 @@ impl Pool {
         (at, self.slots[at].lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
-    /// A connection that did not answer in time may be open at this end only, and would not answer
-    /// the next call either: the driver keeps it, so the store opens another.
-    fn distrust_if_late<T>(
-        &self,
-        at: usize,
-        generation: u64,
-        answer: RedisResult<T>,
-    ) -> RedisResult<T> {
-        if let (Err(error), Some((client, settings))) = (&answer, &self.opener)
-            && error.is_timeout()
-        {
-            let mut slot = self.slots[at].lock().unwrap_or_else(PoisonError::into_inner);
-            if slot.generation == generation {
-                let (client, settings) = (client.clone(), settings.clone());
-                slot.manager = ConnectionManager::new_lazy_with_config(client, settings)?;
-                slot.generation += 1;
-            }
+    /// The driver keeps a connection that is of no more use, so the store opens another, to where
+    /// the server's name leads now.
+    fn open_anew(&self, at: usize, generation: u64) -> RedisResult<()> {
+        let Some((client, settings)) = &self.opener else { return Ok(()) };
+        let mut slot = self.slots[at].lock().unwrap_or_else(PoisonError::into_inner);
+        if slot.generation == generation {
+            let (client, settings) = (client.clone(), settings.clone());
+            slot.manager = ConnectionManager::new_lazy_with_config(client, settings)?;
+            slot.generation += 1;
         }
-        answer
+        Ok(())
     }
+}
+
+/// Whether the next call over the same connection would fail as well: one that did not answer in
+/// time may be open at this end only, and one to what was the primary stays where it is after a
+/// failover.
+fn is_of_no_use(error: &RedisError) -> bool {
+    error.is_timeout() || error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
+}
+
+fn is_refused_by_a_replica(answer: &Value) -> bool {
+    let kind = match answer {
+        Value::ServerError(error) => error.kind(),
+        _ => None,
+    };
+    kind == Some(ServerErrorKind::ReadOnly)
 }
 
 pub(crate) async fn open_cluster(

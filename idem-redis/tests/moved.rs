@@ -1,0 +1,74 @@
+//! A failover behind an address that stays: the connections that are open lead to what was the
+//! primary.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
+
+use common::server::{BINARIES, Server};
+use common::{acquire, claim, key};
+use idem_core::error::ErrorKind;
+use idem_core::record::Owner;
+use idem_core::store::Store;
+use idem_redis::RedisStore;
+use tokio::net::{TcpListener, TcpStream};
+
+const LEASE: Duration = Duration::from_secs(60);
+
+/// An address that leads to whichever port is set; what is open stays as it is.
+async fn address(leads_to: Arc<AtomicU16>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let port = leads_to.load(Ordering::SeqCst);
+            tokio::spawn(async move {
+                let mut server = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+                let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+            });
+        }
+    });
+    url
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_follows_its_address_to_the_new_primary() {
+    for binary in BINARIES {
+        for waits in [false, true] {
+            let old = Server::start(binary, &[]).await;
+            let new = Server::start(binary, &[]).await;
+            let leads_to = Arc::new(AtomicU16::new(old.port()));
+            let mut builder = RedisStore::builder();
+            if waits {
+                builder = builder.wait_for_replicas(1, Duration::from_secs(1));
+            }
+            let of = |server: &Server| server.port().to_string();
+            new.ask(&["REPLICAOF", "127.0.0.1", &of(&old)]).await.unwrap();
+            old.until_info("state=online", 1).await;
+            let store = builder.connect(&address(leads_to.clone()).await).await.unwrap();
+            let held = acquire(&store, &key("before"), LEASE).await.fence;
+
+            new.ask(&["REPLICAOF", "NO", "ONE"]).await.unwrap();
+            old.ask(&["REPLICAOF", "127.0.0.1", &of(&new)]).await.unwrap();
+            new.until_info("state=online", 1).await;
+            leads_to.store(new.port(), Ordering::SeqCst);
+            // Each connection is told once that it leads to a replica.
+            let mut refused = 0;
+            while let Err(error) = claim(&store, &key("after"), Owner::random(), LEASE).await {
+                assert_eq!(error.kind(), ErrorKind::NotApplied, "{binary} {waits}: {error}");
+                refused += 1;
+                assert!(refused <= 8, "{binary} {waits}: it stays where it is");
+            }
+            assert!(refused > 0, "{binary} {waits}: nobody was told");
+            let mut completed = store.complete(&held, &common::reply("reply")).await;
+            for _ in 0..8 {
+                if completed.is_err() {
+                    completed = store.complete(&held, &common::reply("reply")).await;
+                }
+            }
+            completed.unwrap();
+        }
+    }
+}
