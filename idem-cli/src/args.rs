@@ -25,6 +25,7 @@ pub enum Command {
     Stats(operator::StatsArgs),
     List(operator::ListArgs),
     Inspect(operator::InspectArgs),
+    Hash(operator::HashArgs),
     Stuck(operator::StuckArgs),
     Settle(operator::SettleArgs),
     Release(operator::ReleaseArgs),

@@ -70,12 +70,14 @@ async fn serve(args: &ServerArgs) -> Result<Exit, Failure> {
     if args.end_with_stdin {
         shutdown = shutdown.with_stdin_end().map_err(setup)?;
     }
+    let hasher = args.key_hasher()?;
     let opened = backends::open(&args.store, Intent::Serve).await?;
     let operation =
         args.operation("fixture").build().map_err(|error| Failure::new(Exit::Usage, error))?;
     let engine = Engine::builder(opened.store)
         .namespace("idem-fixture")
         .map_err(|error| Failure::new(Exit::Setup, error))?
+        .key_hasher(hasher)
         .build()
         .map_err(|error| Failure::new(Exit::Setup, error))?;
     let server =

@@ -7,6 +7,7 @@
 //! | [`args`] | the command line; each command keeps its own arguments beside its code |
 //! | [`exit`] | every exit code, in one place, and the failure that carries one |
 //! | [`duration`], [`size`] | how `500ms` and `64KiB` are read |
+//! | [`hash_secret`] | the secret of the hashes that stand for keys in logs |
 //! | [`logging`] | logs, to standard error only |
 //! | [`listen`], [`shutdown`] | what every server command shares: the `listening on` line, draining, SIGTERM |
 //! | [`backends`] | the one place where backends register their store URLs |
@@ -30,6 +31,7 @@ pub mod demo;
 pub mod duration;
 pub mod exit;
 pub mod fixture;
+pub mod hash_secret;
 pub mod listen;
 pub mod logging;
 pub mod network;
@@ -105,6 +107,7 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Stats(args) => operator::run_stats(args),
         Command::List(args) => operator::run_list(args),
         Command::Inspect(args) => operator::run_inspect(args),
+        Command::Hash(args) => operator::run_hash(args),
         Command::Stuck(args) => operator::run_stuck(args),
         Command::Settle(args) => operator::run_settle(args),
         Command::Release(args) => operator::run_release(args),

@@ -4,10 +4,12 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use idem_core::log_hash::KeyHasher;
 use idem_core::operation::{Operation, OperationBuilder};
 use idem_core::record::Retention;
 
 use crate::exit::{Exit, Failure};
+use crate::hash_secret::HashSecretArgs;
 use crate::{duration, size};
 
 /// The shortest lease that makes sense: heartbeats come three times as often.
@@ -55,6 +57,10 @@ pub struct ServerArgs {
     /// Let a duplicate wait this long for the first request to finish, instead of a 409 at once.
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub wait: Option<Duration>,
+
+    /// Where the secret of the hashes in the logs is; without it they are of this process only.
+    #[command(flatten)]
+    pub hash_secret: HashSecretArgs,
 
     /// End when standard input ends, and so with the process at its other end.
     #[arg(long, hide = true)]
@@ -104,6 +110,15 @@ impl ServerArgs {
             Some(wait) => operation.wait(wait),
             None => operation,
         }
+    }
+
+    /// What turns keys into the hashes of the logs: with the secret that was named, or one of this
+    /// process's own.
+    ///
+    /// # Errors
+    /// Those of [`HashSecretArgs::hasher`].
+    pub fn key_hasher(&self) -> Result<KeyHasher, Failure> {
+        Ok(self.hash_secret.hasher()?.unwrap_or_else(KeyHasher::random))
     }
 
     /// The largest body of a request, in bytes.

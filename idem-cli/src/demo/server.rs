@@ -41,7 +41,7 @@ impl Server {
         let mut child = Command::new(program)
             .args(["serve", "--listen", "127.0.0.1:0", "--end-with-stdin"])
             // The tour shows what a retry does: no reconciler is faster.
-            .args(["--reconcile-every", "1h"])
+            .args(["--reconcile-every", "never"])
             .args(args)
             // Not on its command line: the URL may hold a password.
             .env("IDEM_STORE", store)

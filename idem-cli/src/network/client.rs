@@ -11,6 +11,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde::Deserialize;
+use tokio::net::TcpStream;
 
 use super::charge::{Charge, ChargeRequest, LedgerView};
 
@@ -19,7 +20,7 @@ const MAX_REPLY_BYTES: usize = 64 * 1024;
 /// The most bytes of a page of the ledger.
 const MAX_LEDGER_BYTES: usize = 32 * 1024 * 1024;
 /// The most charges in a page of the ledger: with the largest of them it stays in its limit.
-const LEDGER_PAGE: usize = 2_000;
+pub const LEDGER_PAGE: usize = 2_000;
 
 /// A card network at an `http://` address. Clones share it.
 ///
@@ -99,6 +100,35 @@ impl CardNetwork {
             .retry_canceled_requests(false)
             .build(connector);
         Ok(Self { client, base, timeout })
+    }
+
+    /// Where it is: `http://HOST:PORT`.
+    pub fn url(&self) -> &str {
+        &self.base
+    }
+
+    /// Connects, sends nothing, and hangs up: whether a call could be sent now.
+    ///
+    /// # Errors
+    /// [`NetworkError::NotSent`] when no connection can be made.
+    ///
+    /// # Cancel safety
+    /// It can be dropped at any time.
+    pub async fn reach(&self) -> Result<(), NetworkError> {
+        let connect = async {
+            let authority = self.base.trim_start_matches("http://");
+            let has_port = Uri::try_from(authority).is_ok_and(|uri| uri.port().is_some());
+            match has_port {
+                true => TcpStream::connect(authority).await,
+                false => TcpStream::connect(format!("{authority}:80")).await,
+            }
+        };
+        let limit = self.timeout / 2;
+        let connected = tokio::time::timeout(limit, connect).await;
+        match connected.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into())) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(NetworkError::NotSent(error.into())),
+        }
     }
 
     /// Asks for a charge under a downstream key. The same key and request can be sent any number

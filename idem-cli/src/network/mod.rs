@@ -38,7 +38,7 @@ pub use self::charge::{
     MAX_NAME_BYTES,
 };
 pub use self::child::{ChildError, NetworkProcess, START_LIMIT};
-pub use self::client::{CardNetwork, NetworkError, NetworkUrlError, UnknownOutcome};
+pub use self::client::{CardNetwork, LEDGER_PAGE, NetworkError, NetworkUrlError, UnknownOutcome};
 pub use self::control::{Change, ControlState, DelayTooLong, MAX_DELAY, Settings};
 pub use self::ledger::{Ledger, LedgerError, LineFault, MAX_CALLS, OpenLedgerError, Verdict};
 

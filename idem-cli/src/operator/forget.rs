@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use idem_core::key::Scope;
 use serde_json::json;
 
-use super::text::unescape;
+use super::record::whole_scope;
 use super::{StoreArgs, print, print_json};
 use crate::backends::{Intent, store_failure};
 use crate::exit::{Exit, Failure};
@@ -24,7 +23,7 @@ pub struct Args {
     #[command(flatten)]
     store: StoreArgs,
 
-    /// Whose records, as `list` shows it.
+    /// Whose records, as `list` shows it; whole.
     #[arg(long)]
     scope: String,
 
@@ -34,8 +33,7 @@ pub struct Args {
 }
 
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
-    let scope = unescape(&args.scope).map_err(|error| Failure::new(Exit::Usage, error))?;
-    let scope = Scope::from_bytes(scope).map_err(|error| Failure::new(Exit::Usage, error))?;
+    let scope = whole_scope(&args.scope)?;
     if !args.yes {
         let why = "nothing was done; with --yes the replies of this scope go, and retries of \
                    their requests run again";

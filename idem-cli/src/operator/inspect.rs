@@ -11,17 +11,18 @@ use idem_core::reply::StoredReply;
 use serde_json::{Map, Value, json};
 
 use super::age::short;
-use super::condition::{LEGEND, PolicyArgs};
+use super::condition::LEGEND;
 use super::record::RecordArgs;
-use super::show::{hex, to_json};
-use super::{StoreArgs, print, print_json};
+use super::show::{View, ViewArgs, hex, to_json};
+use super::{StoreArgs, print, print_json, reply};
 use crate::backends::Intent;
 use crate::exit::{Exit, Failure};
 
 /// Show one record: who holds it, what it has done, what it answered.
 ///
-/// Replies, inputs and step results are not shown, only what they are: status, sizes, names. The
-/// downstream keys are: a downstream that is asked for one of them knows whether it acted.
+/// Replies, inputs and step results are not shown, only what they are: status, sizes, names; see
+/// --show-reply. The downstream keys are: a downstream that is asked for one of them knows whether
+/// it acted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = format!("{LEGEND}\n  {FIELDS}"))]
 pub struct Args {
@@ -30,13 +31,19 @@ pub struct Args {
     #[command(flatten)]
     record: RecordArgs,
     #[command(flatten)]
-    policy: PolicyArgs,
+    view: ViewArgs,
 
     /// Also show the downstream key of this step: one whose result is not known is not on record.
     /// The name is the one in the handler; a wrong one gives a key that no downstream was given.
     /// May be repeated.
     #[arg(long, value_name = "NAME")]
     step: Vec<String>,
+
+    /// Also show what the stored reply says: the values of its header fields and its body. It is
+    /// what the client was sent, and may hold secrets. A sealed one cannot be shown: that takes the
+    /// service's sealing key, which this command does not have.
+    #[arg(long)]
+    show_reply: bool,
 }
 
 const FIELDS: &str = "\
@@ -47,35 +54,64 @@ const FIELDS: &str = "\
   recovery_point  the number of the last one; 1 is \"begun\"
   steps           what is on record of each: its generation, whether it is done, and the key that
                   its downstream was given
-  input           what is stored so that it can be resumed without its client";
+  reply           what is stored as its answer: names of header fields and sizes, no more
+  input           what is stored so that it can be resumed without its client
+  key_hash        what stands for the key in the service's logs (see --hash-secret)";
 
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
+    let view = args.view.view()?;
     let opened = args.store.open(Intent::Operate).await?;
     let observed = args.record.read(&*opened.store).await?;
-    let shown = describe(&observed, &args.policy, &args.step);
+    let reply = stored_reply(&observed);
     if args.store.json {
-        print_json(&shown)?;
+        print_json(&args.describe(&observed, reply.as_ref(), &view, args.show_reply))?;
     } else {
-        print(&lines(&shown))?;
+        let mut text = lines(&args.describe(&observed, reply.as_ref(), &view, false));
+        if let (true, Some(Ok(StoredReply::Full(reply)))) = (args.show_reply, &reply) {
+            text.push_str(&format!("\n{}", reply::in_full(reply)));
+        }
+        print(&text)?;
     }
-    Ok(Exit::Success)
+    let has_shown = matches!(reply, Some(Ok(StoredReply::Full(_))));
+    Ok(if args.show_reply && !has_shown { Exit::CheckFailed } else { Exit::Success })
 }
 
-fn describe(observed: &Observed, policy: &PolicyArgs, also: &[String]) -> Value {
+/// The reply of a completed record.
+fn stored_reply(observed: &Observed) -> Option<Result<StoredReply, CodecError>> {
     let record = &observed.record;
-    let mut shown = to_json(observed, policy);
-    let Value::Object(members) = &mut shown else { return shown };
-    members.insert("owner".into(), hex(record.owner.as_bytes()).into());
-    members.insert(
-        "fingerprint".into(),
-        format!("{}:{}", record.fingerprint.scheme().as_byte(), hex(record.fingerprint.digest()))
-            .into(),
-    );
-    let codec = Codec::new();
-    let input = record.input.as_ref();
-    let input = input.map(|input| codec.decode_input(input, &record.scope, &record.key));
     match &record.state {
-        State::InProgress { recovery, .. } => {
+        State::Completed { reply, .. } => {
+            Some(Codec::new().decode_reply(reply, &record.scope, &record.key))
+        }
+        State::InProgress { .. } => None,
+    }
+}
+
+impl Args {
+    fn describe(
+        &self,
+        observed: &Observed,
+        reply: Option<&Result<StoredReply, CodecError>>,
+        view: &View<'_>,
+        shows: bool,
+    ) -> Value {
+        let record = &observed.record;
+        let mut shown = to_json(observed, view);
+        let Value::Object(members) = &mut shown else { return shown };
+        members.insert("owner".into(), hex(record.owner.as_bytes()).into());
+        members.insert(
+            "fingerprint".into(),
+            format!(
+                "{}:{}",
+                record.fingerprint.scheme().as_byte(),
+                hex(record.fingerprint.digest())
+            )
+            .into(),
+        );
+        let codec = Codec::new();
+        let input = record.input.as_ref();
+        let input = input.map(|input| codec.decode_input(input, &record.scope, &record.key));
+        if let State::InProgress { recovery, .. } = &record.state {
             let progress = match recovery {
                 Some(recovery) => {
                     codec.decode_progress(&recovery.payload, &record.scope, &record.key)
@@ -83,18 +119,18 @@ fn describe(observed: &Observed, policy: &PolicyArgs, also: &[String]) -> Value 
                 None => Ok(Progress::begun()),
             };
             let stored = input.as_ref().and_then(|input| input.as_ref().ok());
-            let steps = progress.map(|progress| steps(observed, &progress, stored, also));
-            members.insert("steps".into(), or_reason(steps));
+            let steps = progress.map(|progress| steps(observed, &progress, stored, &self.step));
+            members.insert("steps".into(), or_reason(steps.as_ref(), Value::clone));
         }
-        State::Completed { reply, .. } => {
-            let decoded = codec.decode_reply(reply, &record.scope, &record.key);
-            members.insert("reply".into(), or_reason(decoded.map(|reply| reply_shape(&reply))));
+        if let Some(reply) = reply {
+            let shown = or_reason(reply.as_ref(), |reply| reply::describe(reply, shows));
+            members.insert("reply".into(), shown);
         }
+        if let Some(input) = &input {
+            members.insert("input".into(), or_reason(input.as_ref(), input_shape));
+        }
+        shown
     }
-    if let Some(input) = input {
-        members.insert("input".into(), or_reason(input.map(|input| input_shape(&input))));
-    }
-    shown
 }
 
 /// A mistyped name looks the same, so the state says so.
@@ -154,24 +190,16 @@ fn input_shape(stored: &StoredInput) -> Value {
     })
 }
 
-fn reply_shape(reply: &StoredReply) -> Value {
-    match reply {
-        StoredReply::Full(reply) => json!({
-            "status": reply.status(),
-            "headers": reply.headers().len(),
-            "body_bytes": reply.body().map(|body| body.len()),
-        }),
-        StoredReply::Tombstone(tombstone) => json!({
-            "status": tombstone.status(),
-            "too_large_to_keep": true,
-            "body_bytes": tombstone.body_bytes_seen(),
-        }),
-    }
-}
-
 /// What cannot be read is said, not hidden: it may be sealed, or corrupt.
-fn or_reason(decoded: Result<Value, CodecError>) -> Value {
-    decoded.unwrap_or_else(|error| json!({ "unreadable": error.to_string() }))
+fn or_reason<T>(decoded: Result<&T, &CodecError>, show: impl FnOnce(&T) -> Value) -> Value {
+    match decoded {
+        Ok(decoded) => show(decoded),
+        Err(CodecError::NoSealer { key_id }) => json!({
+            "sealed_with": key_id.as_str(),
+            "unreadable": "it is sealed, and only the service has the key",
+        }),
+        Err(error) => json!({ "unreadable": error.to_string() }),
+    }
 }
 
 fn lines(shown: &Value) -> String {
@@ -195,6 +223,7 @@ fn lines(shown: &Value) -> String {
 fn flat(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
+        Value::Array(values) => values.iter().map(flat).collect::<Vec<_>>().join(" "),
         Value::Object(members) => {
             let members = present(members).map(|(name, value)| format!("{name} {}", flat(value)));
             members.collect::<Vec<_>>().join(", ")

@@ -6,13 +6,15 @@ use idem_core::record::{Observed, OperationName};
 use idem_core::store::{Cursor, MAX_PAGE};
 use serde_json::Value;
 
-use super::condition::{LEGEND, PolicyArgs};
-use super::cursor;
-use super::show::{HEADINGS, to_json, to_row};
+use super::condition::LEGEND;
+use super::show::{View, ViewArgs, headings, to_json, to_row};
 use super::table::table;
+use super::text::unescape;
 use super::{StoreArgs, print, print_json};
+use super::{cursor, find};
 use crate::backends::{Intent, store_failure};
 use crate::exit::{Exit, Failure};
+use crate::hash_secret::HashSecretArgs;
 
 /// List records by scope and key.
 #[derive(Debug, clap::Args)]
@@ -21,9 +23,18 @@ pub struct Args {
     #[command(flatten)]
     store: StoreArgs,
 
-    /// Only this scope.
+    /// Only this scope, as `list` shows it.
     #[arg(long, value_parser = scope)]
     scope: Option<Scope>,
+
+    /// Only scopes that begin so.
+    #[arg(long, value_name = "TEXT", conflicts_with = "scope", value_parser = prefix)]
+    scope_prefix: Option<Prefix>,
+
+    /// Only the key that this hash stands for in the logs; needs --hash-secret. All records may
+    /// have to be looked through for it.
+    #[arg(long, value_name = "HASH")]
+    key_hash: Option<String>,
 
     /// Only this operation.
     #[arg(long, value_parser = operation)]
@@ -42,7 +53,7 @@ pub struct Args {
     after: Option<Cursor>,
 
     #[command(flatten)]
-    policy: PolicyArgs,
+    view: ViewArgs,
 }
 
 /// A state, as it is named on the command line.
@@ -57,29 +68,60 @@ pub(super) enum State {
 }
 
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
+    let view = args.view.view()?;
+    if args.key_hash.is_some() && view.hasher.is_none() {
+        return Err(HashSecretArgs::missing());
+    }
     let opened = args.store.open(Intent::Operate).await?;
-    let mut filter = Filter::all();
-    filter.scope = args.scope;
-    filter.operation = args.operation;
-    filter.state = args.state.map(|state| match state {
-        State::Live => StateFilter::Live,
-        State::Lapsed => StateFilter::Lapsed,
-        State::Completed => StateFilter::Completed,
-    });
+    let filter = args.filter();
     let mut records: Vec<Observed> = Vec::new();
-    let mut after = args.after;
+    let mut after = args.after.clone();
     while records.len() < args.limit as usize {
         let left = (args.limit as usize - records.len()).min(MAX_PAGE as usize);
         let size = u32::try_from(left).unwrap_or(MAX_PAGE);
         let page = opened.store.list(&filter, after.as_ref(), size).await.map_err(store_failure)?;
-        records.extend(page.records);
-        after = page.next;
+        let is_past = page.records.last().is_some_and(|seen| args.is_past(seen));
+        after = page.next.filter(|_| !is_past);
+        records.extend(page.records.into_iter().filter(|seen| args.shows(seen, &view)));
         if after.is_none() {
             break;
         }
     }
-    show(&records, after.as_ref(), args.store.json, &args.policy)?;
+    show(&records, after.as_ref(), args.store.json, &view)?;
     Ok(Exit::Success)
+}
+
+/// The beginning of a scope.
+#[derive(Debug, Clone)]
+struct Prefix(Vec<u8>);
+
+impl Args {
+    /// What the store itself looks for.
+    fn filter(&self) -> Filter {
+        let mut filter = Filter::all();
+        filter.scope = self.scope.clone();
+        filter.operation = self.operation.clone();
+        filter.state = self.state.map(|state| match state {
+            State::Live => StateFilter::Live,
+            State::Lapsed => StateFilter::Lapsed,
+            State::Completed => StateFilter::Completed,
+        });
+        filter
+    }
+
+    /// What the store's own filter does not know of.
+    fn shows(&self, seen: &Observed, view: &View<'_>) -> bool {
+        let scope = seen.record.scope.as_bytes();
+        let begins_so =
+            self.scope_prefix.as_ref().is_none_or(|prefix| scope.starts_with(&prefix.0));
+        begins_so && (self.key_hash.is_none() || self.key_hash == view.key_hash(seen))
+    }
+
+    /// Whether nothing more can follow: the listing is in byte order.
+    fn is_past(&self, seen: &Observed) -> bool {
+        let scope = seen.record.scope.as_bytes();
+        self.scope_prefix.as_ref().is_some_and(|prefix| find::is_past(scope, &prefix.0))
+    }
 }
 
 /// Prints records, and says where the next ones are.
@@ -87,27 +129,31 @@ pub(super) fn show(
     records: &[Observed],
     next: Option<&Cursor>,
     json: bool,
-    policy: &PolicyArgs,
+    view: &View<'_>,
 ) -> Result<(), Failure> {
     let next = next.map(cursor::show);
     if json {
-        let records: Vec<Value> = records.iter().map(|record| to_json(record, policy)).collect();
+        let records: Vec<Value> = records.iter().map(|record| to_json(record, view)).collect();
         let more = next.is_some();
         return print_json(&serde_json::json!({ "records": records, "more": more, "next": next }));
     }
     if records.is_empty() {
         return print("no records\n");
     }
-    let rows: Vec<Vec<String>> = records.iter().map(|record| to_row(record, policy)).collect();
-    let mut text = table(&HEADINGS, &rows);
+    let rows: Vec<Vec<String>> = records.iter().map(|record| to_row(record, view)).collect();
+    let mut text = table(&headings(view), &rows);
     if let Some(next) = next {
         text.push_str(&format!("there are more: --after {next}\n"));
     }
     print(&text)
 }
 
-fn scope(text: &str) -> Result<Scope, idem_core::key::NameError> {
-    Scope::new(text)
+fn scope(text: &str) -> Result<Scope, String> {
+    Scope::from_bytes(unescape(text)?).map_err(|error| error.to_string())
+}
+
+fn prefix(text: &str) -> Result<Prefix, String> {
+    unescape(text).map(Prefix)
 }
 
 fn operation(text: &str) -> Result<OperationName, idem_core::key::NameError> {

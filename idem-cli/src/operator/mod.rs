@@ -4,7 +4,9 @@ mod age;
 mod condition;
 mod cursor;
 mod file;
+mod find;
 mod forget;
+mod hash;
 mod inspect;
 mod list;
 mod migrate;
@@ -12,6 +14,7 @@ mod outbox;
 mod preflight;
 mod record;
 mod release;
+mod reply;
 mod settle;
 mod show;
 mod stats;
@@ -28,6 +31,7 @@ use crate::backends::{self, Intent, Opened};
 use crate::exit::{Exit, Failure};
 
 pub use forget::Args as ForgetArgs;
+pub use hash::Args as HashArgs;
 pub use inspect::Args as InspectArgs;
 pub use list::Args as ListArgs;
 pub use migrate::Args as MigrateArgs;
@@ -88,6 +92,7 @@ commands! {
     run_settle: settle,
     run_release: release,
     run_forget: forget,
+    run_hash: hash,
     run_sweep: sweep,
     run_migrate: migrate,
     run_outbox: outbox,

@@ -7,6 +7,7 @@ use idem_core::admin::Admin;
 use idem_core::key::{Key, MAX_NAME_BYTES, Scope};
 use idem_core::record::Observed;
 
+use super::find;
 use super::text::unescape;
 use crate::backends::store_failure;
 use crate::exit::{Exit, Failure};
@@ -15,9 +16,21 @@ use crate::exit::{Exit, Failure};
 #[derive(Debug, clap::Args)]
 pub(super) struct RecordArgs {
     /// Whose key, as `list` and `stuck` show it.
-    #[arg(long)]
-    scope: String,
+    #[arg(long, required_unless_present = "scope_prefix")]
+    scope: Option<String>,
 
+    /// The beginning of a scope, in place of the whole: the one scope that begins so and has this
+    /// key. All records may have to be looked through for it.
+    #[arg(long, value_name = "TEXT", conflicts_with = "scope")]
+    scope_prefix: Option<String>,
+
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+/// A key.
+#[derive(Debug, clap::Args)]
+pub(super) struct KeyArgs {
     /// Which key, as `list` and `stuck` show it: `\xNN` for a byte that is not printable, `\\` for
     /// a backslash.
     #[arg(long, required_unless_present = "key_file")]
@@ -32,29 +45,40 @@ pub(super) struct RecordArgs {
 impl RecordArgs {
     /// Whether the key comes from standard input.
     pub(super) fn reads_stdin(&self) -> bool {
-        self.key_file.as_deref().is_some_and(is_stdin)
-    }
-
-    /// The record's identity as it was given.
-    pub(super) fn identity(&self) -> Result<(Scope, Key), Failure> {
-        let wrong = |error: String| Failure::new(Exit::Usage, error);
-        let scope = unescape(&self.scope).map_err(wrong)?;
-        let scope = Scope::from_bytes(scope).map_err(|error| Failure::new(Exit::Usage, error))?;
-        let key = match (&self.key, &self.key_file) {
-            (_, Some(file)) => key_in(file)?,
-            (Some(key), None) => unescape(key).map_err(wrong)?,
-            (None, None) => Vec::new(),
-        };
-        let key = Key::opaque(key).map_err(|error| Failure::new(Exit::Usage, error))?;
-        Ok((scope, key))
+        self.key.key_file.as_deref().is_some_and(is_stdin)
     }
 
     /// Reads the record.
     pub(super) async fn read(&self, store: &dyn Admin) -> Result<Observed, Failure> {
-        let (scope, key) = self.identity()?;
+        let key = self.key.read()?;
+        let scope = match (&self.scope, &self.scope_prefix) {
+            (None, Some(prefix)) => {
+                let prefix = unescape(prefix).map_err(|why| Failure::new(Exit::Usage, why))?;
+                find::scope(store, &prefix, &key).await?
+            }
+            (scope, _) => whole_scope(scope.as_deref().unwrap_or_default())?,
+        };
         let found = store.get(&scope, &key).await.map_err(store_failure)?;
         found.ok_or_else(|| Failure::new(Exit::CheckFailed, "there is no such record"))
     }
+}
+
+impl KeyArgs {
+    /// The key as it was given.
+    pub(super) fn read(&self) -> Result<Key, Failure> {
+        let key = match (&self.key, &self.key_file) {
+            (_, Some(file)) => key_in(file)?,
+            (Some(key), None) => unescape(key).map_err(|error| Failure::new(Exit::Usage, error))?,
+            (None, None) => Vec::new(),
+        };
+        Key::opaque(key).map_err(|error| Failure::new(Exit::Usage, error))
+    }
+}
+
+/// A scope as `list` shows it.
+pub(super) fn whole_scope(text: &str) -> Result<Scope, Failure> {
+    let scope = unescape(text).map_err(|error| Failure::new(Exit::Usage, error))?;
+    Scope::from_bytes(scope).map_err(|error| Failure::new(Exit::Usage, error))
 }
 
 /// The attempt that a person looked at.

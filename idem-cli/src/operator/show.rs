@@ -1,11 +1,45 @@
 //! A record as the operator's commands show it: never its reply, its input or its results.
 
+use idem_core::log_hash::KeyHasher;
 use idem_core::record::{Observed, State};
 use serde_json::{Value, json};
 
 use super::age::short;
 use super::condition::PolicyArgs;
 use super::text::escape;
+use crate::exit::Failure;
+use crate::hash_secret::HashSecretArgs;
+
+/// How records are to be shown.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(super) struct ViewArgs {
+    #[command(flatten)]
+    pub(super) policy: PolicyArgs,
+    #[command(flatten)]
+    secret: HashSecretArgs,
+}
+
+/// The same, once the secret is read.
+pub(super) struct View<'a> {
+    pub(super) policy: &'a PolicyArgs,
+    pub(super) hasher: Option<KeyHasher>,
+}
+
+impl ViewArgs {
+    /// Reads the secret of the hashes, if there is one.
+    pub(super) fn view(&self) -> Result<View<'_>, Failure> {
+        Ok(View { policy: &self.policy, hasher: self.secret.hasher()? })
+    }
+}
+
+impl View<'_> {
+    /// What stands for its key in the logs.
+    pub(super) fn key_hash(&self, observed: &Observed) -> Option<String> {
+        let record = &observed.record;
+        let hasher = self.hasher.as_ref()?;
+        Some(hasher.hash(&record.scope, &record.key).to_string())
+    }
+}
 
 /// What the time says: how long the lease runs, how long ago it ended, how long the reply is kept.
 pub(super) fn timing(observed: &Observed) -> String {
@@ -22,12 +56,13 @@ pub(super) fn timing(observed: &Observed) -> String {
 }
 
 /// A record for a script.
-pub(super) fn to_json(observed: &Observed, policy: &PolicyArgs) -> Value {
+pub(super) fn to_json(observed: &Observed, view: &View<'_>) -> Value {
     let record = &observed.record;
-    let (condition, why) = policy.judge(observed);
+    let (condition, why) = view.policy.judge(observed);
     let mut shown = json!({
         "scope": escape(record.scope.as_bytes()),
         "key": escape(record.key.as_bytes()),
+        "key_hash": view.key_hash(observed),
         "operation": record.operation.as_str(),
         "state": condition.name(),
         "why": why,
@@ -56,11 +91,11 @@ pub(super) fn to_json(observed: &Observed, policy: &PolicyArgs) -> Value {
     shown
 }
 
-/// A record in a table, under [`HEADINGS`].
-pub(super) fn to_row(observed: &Observed, policy: &PolicyArgs) -> Vec<String> {
+/// A record in a table, under [`headings`].
+pub(super) fn to_row(observed: &Observed, view: &View<'_>) -> Vec<String> {
     let record = &observed.record;
-    let (condition, why) = policy.judge(observed);
-    vec![
+    let (condition, why) = view.policy.judge(observed);
+    let mut row = vec![
         escape(record.scope.as_bytes()),
         escape(record.key.as_bytes()),
         record.operation.to_string(),
@@ -69,12 +104,18 @@ pub(super) fn to_row(observed: &Observed, policy: &PolicyArgs) -> Vec<String> {
         short(observed.age()),
         timing(observed),
         why.unwrap_or_default(),
-    ]
+    ];
+    // Before the reason, which may be long.
+    row.splice(7..7, view.key_hash(observed));
+    row
 }
 
 /// The headings over [`to_row`].
-pub(super) const HEADINGS: [&str; 8] =
-    ["SCOPE", "KEY", "OPERATION", "STATE", "ATTEMPT", "AGE", "TIME", "WHY"];
+pub(super) fn headings(view: &View<'_>) -> Vec<&'static str> {
+    let mut headings = vec!["SCOPE", "KEY", "OPERATION", "STATE", "ATTEMPT", "AGE", "TIME", "WHY"];
+    headings.splice(7..7, view.hasher.as_ref().map(|_| "HASH"));
+    headings
+}
 
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

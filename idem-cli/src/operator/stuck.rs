@@ -3,9 +3,10 @@
 use idem_core::record::Observed;
 use idem_core::store::{Cursor, MAX_PAGE};
 
-use super::condition::{Condition, LEGEND, PolicyArgs};
+use super::condition::{Condition, LEGEND};
 use super::cursor;
 use super::list::show;
+use super::show::ViewArgs;
 use super::{StoreArgs, print};
 use crate::backends::{Intent, store_failure};
 use crate::exit::{Exit, Failure};
@@ -38,15 +39,16 @@ pub struct Args {
     after: Option<Cursor>,
 
     #[command(flatten)]
-    policy: PolicyArgs,
+    view: ViewArgs,
 }
 
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
-    if args.held && args.policy.says_nothing() {
+    if args.held && args.view.policy.says_nothing() {
         // A monitor would be told for ever that nothing waits.
         let why = "--held needs --cap, --window or --holds: what the service allows";
         return Err(Failure::new(Exit::Usage, why));
     }
+    let view = args.view.view()?;
     let opened = args.store.open(Intent::Operate).await?;
     let mut stuck: Vec<Observed> = Vec::new();
     let mut after = args.after.clone();
@@ -64,15 +66,15 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
                     without --held lists all that is stuck\n";
         print(if args.held { held } else { "nothing is stuck\n" })?;
     } else {
-        show(&stuck, after.as_ref(), args.store.json, &args.policy)?;
+        show(&stuck, after.as_ref(), args.store.json, &view)?;
     }
-    let began = stuck.iter().any(|seen| args.policy.judge(seen).0 != Condition::NotBegun);
+    let began = stuck.iter().any(|seen| view.policy.judge(seen).0 != Condition::NotBegun);
     Ok(if began { Exit::CheckFailed } else { Exit::Success })
 }
 
 impl Args {
     fn shows(&self, seen: &Observed) -> bool {
-        match self.policy.judge(seen).0 {
+        match self.view.policy.judge(seen).0 {
             Condition::NotBegun => self.all,
             Condition::Held => true,
             _ => !self.held,

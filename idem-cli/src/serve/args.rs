@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::MIN_INTERVAL;
 use super::failpoint::Failpoint;
-use crate::duration;
+use crate::duration::{self, DurationError};
 use crate::exit::{Exit, Failure};
 use crate::server_args::ServerArgs;
 
@@ -38,8 +38,9 @@ pub struct Args {
     pub attempts: u32,
 
     /// How long to wait, at most, between two looks for charges that a dead server left behind.
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse, overrides_with = "reconcile_every")]
-    pub reconcile_every: Duration,
+    /// The first look comes within a second of the start. `never` leaves them to other servers.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = every, overrides_with = "reconcile_every")]
+    pub reconcile_every: Every,
 
     /// How long to wait, at most, between two sweeps of expired records.
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = duration::parse, overrides_with = "sweep_every")]
@@ -54,11 +55,38 @@ pub struct Args {
     pub failpoint: Vec<Failpoint>,
 }
 
+/// How often a loop does its work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Every {
+    /// Once in this time.
+    Interval(Duration),
+    /// Not at all: another server does it.
+    Never,
+}
+
+impl Every {
+    /// The interval, if it runs.
+    pub fn interval(self) -> Option<Duration> {
+        match self {
+            Self::Interval(interval) => Some(interval),
+            Self::Never => None,
+        }
+    }
+}
+
+fn every(text: &str) -> Result<Every, DurationError> {
+    match text {
+        "never" => Ok(Every::Never),
+        text => duration::parse(text).map(Every::Interval),
+    }
+}
+
 impl Args {
     /// Checks every setting against its range.
     pub(super) fn check(&self) -> Result<(), Failure> {
         self.server.check()?;
-        if self.reconcile_every.min(self.sweep_every) < MIN_INTERVAL {
+        let shortest = self.reconcile_every.interval().into_iter().chain([self.sweep_every]).min();
+        if shortest < Some(MIN_INTERVAL) {
             let why =
                 format!("--reconcile-every and --sweep-every must be at least {MIN_INTERVAL:?}");
             return Err(Failure::new(Exit::Usage, why));

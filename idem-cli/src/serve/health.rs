@@ -4,14 +4,15 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
-use idem_core::housekeeping::LoopHealth;
+use idem_core::housekeeping::{Health, LoopHealth};
 use serde_json::{Map, Value, json};
 
 use super::api::Api;
 use super::problem::Problem;
 
-/// 503 only when the store cannot be read. A loop that is late is told with 200: to take a server
-/// out of rotation does not help against that.
+/// 503 only when the store cannot be read. A loop that is late, and records that are stuck, are
+/// told with 200: to take a server out of rotation does not help against either, and a record that
+/// waits for a person would take out every server at once.
 pub(super) async fn healthz(State(api): State<Api>) -> Result<Response, Problem> {
     if let Err(error) = api.engine.store().lapsed(None, 1).await {
         tracing::warn!(%error, "the store cannot be read");
@@ -26,7 +27,17 @@ pub(super) async fn healthz(State(api): State<Api>) -> Result<Response, Problem>
     };
     let loops: Map<String, Value> =
         health.loops.iter().map(|one| (one.name.to_owned(), describe(one))).collect();
-    Ok(Json(json!({ "status": status, "loops": loops })).into_response())
+    let records = json!({
+        "stuck": count(&health, "lapsed-meter", "begun"),
+        "held": count(&health, "reconciler", "held"),
+        "not_resumable": count(&health, "reconciler", "not_resumable"),
+    });
+    Ok(Json(json!({ "status": status, "records": records, "loops": loops })).into_response())
+}
+
+/// What the last pass of a loop counted; `None` before the first, or where it does not run.
+fn count(health: &Health, name: &str, what: &str) -> Option<u64> {
+    health.of(name)?.count(what)
 }
 
 fn describe(one: &LoopHealth) -> Value {

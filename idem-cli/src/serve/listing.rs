@@ -12,9 +12,12 @@ use super::api::Api;
 use super::caller::Caller;
 use super::problem::Problem;
 use super::reply::ChargeView;
-use crate::network::{CardNetwork, Charge, LedgerView, NetworkError};
+use crate::network::{CardNetwork, Charge, LEDGER_PAGE, LedgerView, NetworkError};
 
-/// Which part of the list is asked for. Other parameters are passed over, as for a new charge.
+/// The most charges in one part of the list.
+pub(super) const MAX_LIMIT: usize = LEDGER_PAGE;
+
+/// Which part of the list is asked for. Other parameters are passed over: payment SDKs have many.
 #[derive(Debug, Deserialize)]
 pub(super) struct Part {
     limit: Option<usize>,
@@ -31,6 +34,11 @@ pub(super) async fn list(
     let Query(part) = part.map_err(|_| {
         Problem::new(StatusCode::BAD_REQUEST, "query_invalid", "the query cannot be read")
     })?;
+    if part.limit.is_some_and(|limit| !(1..=MAX_LIMIT).contains(&limit)) {
+        let message = format!("limit must be 1 to {MAX_LIMIT}");
+        let problem = Problem::new(StatusCode::BAD_REQUEST, "parameter_invalid", message);
+        return Err(problem.about("limit"));
+    }
     let after = match &part.starting_after {
         Some(id) => find(&api.network, &caller, id).await?.position + 1,
         None => 0,

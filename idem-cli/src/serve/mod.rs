@@ -24,22 +24,23 @@ pub mod failpoint;
 mod form;
 mod health;
 mod listing;
+mod loops;
 mod metrics;
 mod new_charge;
 mod openapi;
 mod problem;
 mod reply;
 
+use std::io::Write as _;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use idem_core::engine::Engine;
-use idem_core::housekeeping::{Reconciler, Runtime, Sweeper};
+use idem_core::log_hash::KeyHasher;
 use idem_core::operation::Operation;
 use idem_core::store::Store;
-use idem_core::telemetry::LapsedMeter;
 
-pub use self::args::Args;
+pub use self::args::{Args, Every};
 pub use self::caller::Caller;
 pub use self::charge::NAME as CHARGE_OPERATION;
 pub use self::new_charge::NewCharge;
@@ -48,6 +49,7 @@ pub use self::problem::Problem;
 use self::charge::Charging;
 use self::failing_store::FailingStore;
 use self::failpoint::Failpoints;
+use self::loops::Loops;
 use self::metrics::Metrics;
 use crate::backends::{self, Intent};
 use crate::exit::{Exit, Failure};
@@ -72,44 +74,43 @@ const NETWORK_STOP_LIMIT: Duration = Duration::from_secs(5);
 pub fn run(args: Args) -> Result<Exit, Failure> {
     args.check()?;
     let operation = operation(&args)?;
+    let hasher = args.server.key_hasher()?;
     let runtime = tokio::runtime::Runtime::new().map_err(setup)?;
-    runtime.block_on(serve(args, operation))
+    runtime.block_on(serve(args, operation, hasher))
 }
 
-async fn serve(args: Args, operation: Operation) -> Result<Exit, Failure> {
+async fn serve(args: Args, operation: Operation, hasher: KeyHasher) -> Result<Exit, Failure> {
     let mut shutdown = Shutdown::listen().map_err(setup)?;
     if args.server.end_with_stdin {
         shutdown = shutdown.with_stdin_end().map_err(setup)?;
     }
     let store = backends::open(&args.server.store, Intent::Serve).await?.store;
     let (network, own_network) = card_network(&args).await?;
+    let network_url = network.url().to_owned();
     let failpoints = Failpoints::new(args.failpoint.iter().cloned());
     let store: Arc<dyn Store> = match failpoints.is_empty() {
         true => store,
         false => Arc::new(FailingStore::new(store, failpoints.clone())),
     };
     let metrics = Metrics::start();
-    let lapsed = LapsedMeter::new(Arc::clone(&store));
+    let seen_by_meter = Arc::clone(&store);
     let charging = Charging::new(network.clone(), failpoints);
     let engine = Engine::builder(store)
         .namespace(NAMESPACE)
         .map_err(setup)?
+        .key_hasher(hasher)
         .register(&operation, move |execution| charging.clone().run(execution))
         .build()
         .map_err(setup)?;
 
-    let loops = Runtime::builder(&engine)
-        .chore(Reconciler::new(engine.clone()).interval(args.reconcile_every))
-        .chore(Sweeper::of(&engine).interval(args.sweep_every))
-        .chore(lapsed)
-        .start();
-    let loops = Arc::new(loops);
+    let loops = Arc::new(Loops::start(&engine, seen_by_meter, &args));
 
     let server = Server::bind(args.server.listen).await.map_err(setup)?;
     let max_body_bytes = args.server.max_body_bytes();
     let seen = api::Seen { loops: Arc::clone(&loops), metrics: metrics.page() };
     let router = api::router(engine, network, &operation, max_body_bytes, seen).map_err(setup)?;
     server.announce().map_err(setup)?;
+    tell_network(&network_url);
     let asked_at = OnceLock::new();
     let asked_to_end = async {
         let cause = shutdown.requested().await;
@@ -145,6 +146,12 @@ async fn card_network(args: &Args) -> Result<(CardNetwork, Option<NetworkProcess
     let network = CardNetwork::new(url.unwrap_or_default(), args.network_timeout)
         .map_err(|error| Failure::new(Exit::Usage, error))?;
     Ok((network, own))
+}
+
+/// The second line on standard output. Who reads the first line only may be gone by now.
+fn tell_network(url: &str) {
+    let mut stdout = std::io::stdout().lock();
+    let _ = writeln!(stdout, "the card network is at {url}").and_then(|()| stdout.flush());
 }
 
 fn setup(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Failure {

@@ -170,18 +170,30 @@ fn the_list_can_be_read_in_parts() {
     let rest = part(&format!("?starting_after={last}")).json();
     assert_eq!((amounts(&rest), &rest["has_more"]), (vec![3, 4, 5], &json!(false)));
     assert_eq!(part("?starting_after=ch_none").status, 404);
-    assert_eq!(part("?limit=many").status, 400);
+    for (query, kind) in [
+        ("?limit=many", "query-invalid"),
+        ("?limit=-1", "query-invalid"),
+        ("?limit=0", "parameter-invalid"),
+        ("?limit=2001", "parameter-invalid"),
+    ] {
+        let refused = part(query);
+        assert_eq!((refused.status, problem(&refused).as_str()), (400, kind), "{query}");
+    }
+    assert_eq!(part("?limit=0").json()["error"]["param"], "limit");
+    assert_eq!(amounts(&part("?limit=2000").json()).len(), 5);
 }
 
 #[test]
 fn health_description_and_what_is_not_there() {
     let bench = Bench::new();
-    let server = bench.serve(&["--retention", "2h"]);
+    let server = bench.serve(&["--retention", "2h", "--reconcile-every", "1h"]);
     let get = |path: &str| answer(server.address, &Request::get(path));
     let health = get("/healthz").json();
     assert_eq!(health["status"], "ok");
     let loops: Vec<&String> = health["loops"].as_object().unwrap().keys().collect();
     assert_eq!(loops, ["lapsed-meter", "reconciler", "sweeper"]);
+    let records: Vec<&String> = health["records"].as_object().unwrap().keys().collect();
+    assert_eq!(records, ["held", "not_resumable", "stuck"]);
     let document = get("/openapi.json").json();
     let post = &document["paths"]["/v1/charges"]["post"];
     assert_eq!(post["x-idempotency"]["lifetime"], "PT1H45M");

@@ -60,6 +60,27 @@ fn another_content_type_is_refused() {
 }
 
 #[test]
+fn a_body_that_is_encoded_is_refused_by_name() {
+    let bench = Bench::new();
+    let server = bench.serve(&[]);
+    for (encoding, refused) in
+        [("gzip", true), ("identity, br", true), ("zstd", true), ("Identity", false), ("", false)]
+    {
+        let request = charge("k", 1999).header("content-encoding", encoding);
+        let answer = answer(server.address, &request);
+        if refused {
+            let kind = problem(&answer);
+            assert_eq!((answer.status, kind.as_str()), (415, "content-encoding-unsupported"));
+            assert_eq!(answer.text("accept-encoding").as_deref(), Some("identity"));
+            assert_eq!(bench.inspect("k"), None);
+        } else {
+            assert_eq!(answer.status, 201, "{encoding}");
+        }
+    }
+    assert_eq!(bench.totals(), (1, 1));
+}
+
+#[test]
 fn a_token_that_is_not_text_names_a_caller_like_any_other() {
     let bench = Bench::new();
     let server = bench.serve(&[]);

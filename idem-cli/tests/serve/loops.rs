@@ -43,6 +43,18 @@ fn a_charge_of_a_dead_server_is_resumed_with_no_client() {
 }
 
 #[test]
+fn the_first_look_does_not_wait_for_the_interval() {
+    let bench = Bench::new();
+    let mut doomed = bench.serve(&["--lease", "300ms", "--failpoint", "after-call=kill"]);
+    assert!(send(doomed.address, &charge("k", 1999)).is_err(), "it was answered");
+    doomed.process.wait();
+    wait_until("its lease is over", || bench.inspect("k").unwrap()["state"] == "resumable");
+    let server = bench.serve(&["--reconcile-every", "1d"]);
+    wait_until("it is resumed", || bench.inspect("k").unwrap()["state"] == "completed");
+    wait_until("the pass is counted", || health(&server)["loops"]["reconciler"]["passes"] == 1);
+}
+
+#[test]
 fn what_waits_for_a_person_shows_on_the_health_page_until_it_is_settled() {
     let bench = Bench::new();
     let mut doomed = bench.serve(&["--lease", "300ms", "--failpoint", "after-call=kill"]);
@@ -51,7 +63,13 @@ fn what_waits_for_a_person_shows_on_the_health_page_until_it_is_settled() {
     let mut server = bench.serve(&[&OFTEN[..], &["--attempts", "1"]].concat());
     let held = |server: &Server| health(server)["loops"]["reconciler"]["counts"]["held"].clone();
     wait_until("it is counted", || held(&server) == 1);
-    assert_eq!(health(&server)["status"], "ok");
+    let page = health(&server);
+    assert_eq!(page["status"], "ok", "another server could not help it");
+    assert_eq!(
+        (&page["records"]["held"], &page["records"]["not_resumable"]),
+        (&json!(1), &json!(0))
+    );
+    wait_until("the meter counts it too", || health(&server)["records"]["stuck"] == 1);
     server.process.wait_for_stderr("a record waits for a person");
     assert_eq!(bench.totals(), (1, 1), "it is not called again");
 
@@ -70,7 +88,7 @@ fn a_draining_server_says_so_and_resumes_nothing_new() {
     assert!(send(doomed.address, &charge("stuck", 1999)).is_err(), "it was answered");
     doomed.process.wait();
     bench.control(json!({ "hold": true }));
-    let mut server = bench.serve(&["--reconcile-every", "1h"]);
+    let mut server = bench.serve(&["--reconcile-every", "never"]);
     let running = start(server.address, &charge("k", 1999));
     bench.wait_for_held(1);
     server.process.signal("TERM");

@@ -36,6 +36,17 @@ fn its_network_ends_with_it_whatever_ends_it() {
 }
 
 #[test]
+fn it_says_where_its_network_is() {
+    let folder = TempDir::new().unwrap();
+    let mut server = serve(&folder);
+    let line = server.process.line().unwrap();
+    let network = line.strip_prefix("the card network is at http://").unwrap().parse().unwrap();
+    assert_eq!(answer(server.address, &charge("k", 1999)).status, 201);
+    let ledger = answer(network, &Request::get("/ledger")).json();
+    assert_eq!(ledger["effects"], 1);
+}
+
+#[test]
 fn it_needs_a_network() {
     let mut neither = Process::idem(["serve", "--store", "memory:"]);
     assert_eq!(neither.wait().code(), Some(2));

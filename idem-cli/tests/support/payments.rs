@@ -60,7 +60,8 @@ impl Bench {
     pub(crate) fn spawn(&self, more: &[&str]) -> Process {
         let (store, network) = (self.store(), self.network.url());
         // Nothing is resumed behind a test's back, unless it asks for that.
-        let fixed = ["serve", "--store", &store, "--network", &network, "--reconcile-every", "1h"];
+        let fixed =
+            ["serve", "--store", &store, "--network", &network, "--reconcile-every", "never"];
         Process::idem(fixed.iter().chain(more))
     }
 
