@@ -1,6 +1,6 @@
 //! What a relay holds at the moment.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -42,10 +42,16 @@ const SUSPECT_LAPSES: u32 = 5;
 /// So many lapses are enough, however few attempts are allowed.
 pub(super) const LEAST_MAX_LAPSES: u32 = 2 * SUSPECT_LAPSES;
 
+struct Held {
+    group: Arc<HeldUntil>,
+    is_lost: bool,
+}
+
 #[derive(Default)]
 pub(super) struct Hand {
-    /// Every message that is not settled.
-    held: HashMap<MessageId, (MessageLease, Arc<HeldUntil>)>,
+    /// What is not settled. A message is there twice where its lease ran out in the middle of its
+    /// delivery and this relay took it once more.
+    held: HashMap<MessageLease, Held>,
     /// To be delivered once nothing else is in hand.
     suspect: Option<Group>,
     /// A suspect was seen, and is taken when nothing else is in hand.
@@ -79,6 +85,9 @@ impl Hand {
     pub(super) fn take(&mut self, batch: LeasedBatch, asked_at: Instant) -> Taken {
         let was_empty = self.is_empty();
         let until = asked_at + batch.remaining;
+        let anew: HashSet<MessageId> =
+            batch.messages.iter().map(|leased| leased.lease.id).collect();
+        self.lose(|lease| anew.contains(&lease.id));
         let mut groups: Vec<Group> = Vec::new();
         let mut places: HashMap<String, usize> = HashMap::new();
         for leased in batch.messages {
@@ -89,8 +98,8 @@ impl Hand {
                 let held = Arc::new(HeldUntil(Mutex::new(Some(until))));
                 groups.push(Group { messages: Vec::new(), held });
             }
-            let held = groups[place].held.clone();
-            self.held.insert(leased.lease.id, (leased.lease, held));
+            let group = groups[place].held.clone();
+            self.held.insert(leased.lease, Held { group, is_lost: false });
             groups[place].messages.push(leased);
         }
         self.sort(groups, was_empty)
@@ -124,29 +133,39 @@ impl Hand {
         self.suspect.take().map(|group| group.messages).unwrap_or_default()
     }
 
-    /// What is to be renewed.
+    /// What is to be renewed: each message once.
     pub(super) fn leases(&self) -> Vec<MessageLease> {
-        self.held.values().map(|(lease, _)| *lease).collect()
+        self.held.iter().filter(|(_, held)| !held.is_lost).map(|(lease, _)| *lease).collect()
     }
 
     /// The leases that were asked for at `asked_at` hold for this long.
     pub(super) fn renewed(&mut self, asked_at: Instant, lease: Duration) {
-        for (_, held) in self.held.values() {
-            held.set(asked_at + lease);
+        for held in self.held.values() {
+            held.group.set(asked_at + lease);
         }
     }
 
-    /// A lost message stops its whole group: another relay has the key.
+    /// Of the leases that were renewed, those of these messages are lost.
     pub(super) fn lost(&mut self, ids: &[MessageId]) {
-        for id in ids {
-            if let Some((_, held)) = self.held.get(id) {
-                held.lose();
-            }
+        if !ids.is_empty() {
+            let ids: HashSet<&MessageId> = ids.iter().collect();
+            self.lose(|lease| ids.contains(&lease.id));
         }
     }
 
-    pub(super) fn settled(&mut self, id: MessageId) {
-        self.held.remove(&id);
+    /// A lost message stops its whole group: somebody else has the key.
+    fn lose(&mut self, is_lost: impl Fn(&MessageLease) -> bool) {
+        for (_, held) in self.held.iter_mut().filter(|(lease, _)| is_lost(lease)) {
+            held.is_lost = true;
+            held.group.lose();
+        }
+    }
+
+    /// What became of it was noted, or it was `lost` to somebody else.
+    pub(super) fn settled(&mut self, lease: &MessageLease, lost: bool) {
+        if let Some(held) = self.held.remove(lease).filter(|_| lost) {
+            held.group.lose();
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! One pass: leases, delivers, renews and settles until nothing is due.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use crate::relay::deliver::Deliveries;
 use crate::relay::hand::{Group, Hand};
 use crate::relay::settings::Settings;
 use crate::relay::{Relayed, Sink};
+use crate::store::MAX_PAGE;
 
 /// How long to wait before a settlement that failed is sent again.
 const SETTLE_AGAIN: Duration = Duration::from_millis(100);
@@ -77,7 +79,11 @@ impl<'r> Round<'r> {
 
     pub(super) async fn run(mut self) -> Result<Relayed, StoreError> {
         loop {
-            while self.running.try_join_next().is_some() {}
+            while let Some(ended) = self.running.try_join_next() {
+                if let Err(error) = ended {
+                    tracing::error!(error = %error, "a group's deliveries ended early");
+                }
+            }
             self.settle().await?;
             if self.stop.is_requested() {
                 let suspect = self.hand.drop_suspect();
@@ -186,14 +192,17 @@ impl<'r> Round<'r> {
         if self.unsettled.is_empty() || self.settles_at > Instant::now() {
             return Ok(());
         }
-        let count = self.unsettled.len().min(crate::store::MAX_PAGE as usize);
+        // Each message once, since what is lost is told by their ids.
+        let mut ids = HashSet::new();
+        let page = self.unsettled.iter().take(MAX_PAGE as usize);
+        let count = page.take_while(|settlement| ids.insert(settlement.lease.id)).count();
         match self.outbox.settle(&self.unsettled[..count]).await {
             Ok(lost) => {
-                self.hand.lost(&lost.ids);
                 for settlement in self.unsettled.drain(..count) {
                     let id = settlement.lease.id;
-                    self.hand.settled(id);
-                    if lost.ids.contains(&id) {
+                    let is_lost = lost.ids.contains(&id);
+                    self.hand.settled(&settlement.lease, is_lost);
+                    if is_lost {
                         self.done.lost += 1;
                         tracing::warn!(idem.message_id = %id, "another relay took a message over");
                     } else {

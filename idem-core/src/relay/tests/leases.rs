@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::faulty::{Called, Faulty};
 use super::{Book, LEASE, outbox_of};
+use crate::outbox::Outbox;
 use crate::relay::Relay;
 
 const LIMIT: Duration = Duration::from_secs(200);
@@ -32,4 +33,23 @@ async fn settling_is_given_up_a_lease_after_it_began_to_fail() {
     relay.once().await.unwrap_err();
     let gave_up_after = began.elapsed() - Duration::from_secs(100);
     assert!((LEASE..LEASE + Duration::from_secs(1)).contains(&gave_up_after), "{gave_up_after:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_ran_out_does_not_strike_the_one_that_followed_it() {
+    let outbox = outbox_of(&[("first", "a"), ("second", "a"), ("free", "")]);
+    let book = Book::new(|_, _| Ok(Duration::from_secs(100)));
+    // The lease runs out after 30 s, and the same relay takes the messages once more. It has the
+    // newer leases when the delivery under the old one ends, after 100 s.
+    let until = Duration::from_secs(60);
+    let faulty = Faulty::new(&outbox, move |called, time| called == Called::Renew && time < until);
+    let relay = Relay::new(faulty, book.clone()).lease(LEASE).delivery_limit(LIMIT);
+    let done = relay.once().await.unwrap();
+    assert_eq!((done.sent, done.lost), (3, 3), "{done:?}");
+    assert_eq!(book.attempts("free").len(), 2);
+    assert_eq!(book.attempts("first").len(), 2);
+    assert_eq!(book.attempts("second").len(), 1);
+    let of_key = book.topics().into_iter().filter(|topic| topic != "free");
+    assert_eq!(of_key.collect::<Vec<_>>(), ["first", "first", "second"]);
+    assert_eq!(outbox.backlog().await.unwrap().waiting, 0);
 }
