@@ -1,5 +1,6 @@
 //! Delivers the messages of one ordering key, one after another.
 
+use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,19 +39,15 @@ impl Deliveries {
         tell: mpsc::Sender<Settlement>,
     ) {
         let mut goes_on = true;
-        for leased in messages {
-            let settlement = if goes_on { self.one(&leased, &held).await } else { None };
+        let mut untold = Untold { deliveries: &self, rest: messages.into(), tell };
+        while let Some(leased) = untold.rest.front() {
+            let settlement = if goes_on { self.one(leased, &held).await } else { None };
             goes_on = match settlement.as_ref().map(|settlement| &settlement.outcome) {
                 Some(SettleAs::Sent) => true,
                 Some(SettleAs::Dead { .. }) => self.settings.past_dead,
                 _ => false,
             };
-            let settlement = settlement.unwrap_or_else(|| Settlement::given_back(leased.lease));
-            // The channel has room for every message that is held. It is closed when the relay
-            // was dropped, and this task with it.
-            if tell.send(settlement).await.is_err() {
-                return;
-            }
+            untold.next(settlement);
         }
     }
 
@@ -78,13 +75,17 @@ impl Deliveries {
     }
 
     async fn attempt(&self, leased: &Leased, attempt: u32) -> Result<(), SinkError> {
-        // Inside, so that a sink that panics before its first await is caught too.
-        let delivery =
-            AssertUnwindSafe(async { self.sink.deliver(&leased.message, attempt).await });
-        match timeout(self.settings.delivery_limit, delivery.catch_unwind()).await {
+        let limit = self.settings.delivery_limit;
+        // All inside, so that a sink that panics before its first await, or when it is dropped at
+        // its limit, is caught too.
+        let delivery = AssertUnwindSafe(async {
+            let delivery = async { self.sink.deliver(&leased.message, attempt).await };
+            timeout(limit, delivery).await
+        });
+        match delivery.catch_unwind().await {
             Ok(Ok(delivered)) => delivered,
-            Ok(Err(_panic)) => Err(SinkError::retryable("the sink panicked")),
-            Err(_elapsed) => Err(SinkError::retryable("the delivery took too long")),
+            Ok(Err(_elapsed)) => Err(SinkError::retryable("the delivery took too long")),
+            Err(_panic) => Err(SinkError::retryable("the sink panicked")),
         }
     }
 
@@ -113,6 +114,42 @@ impl Deliveries {
         let Settings { first_wait, longest_wait, .. } = self.settings;
         let bound = first_wait.saturating_mul(1 << failures.min(30)).min(longest_wait);
         random_up_to(bound).max(asked.unwrap_or_default().min(LONGEST_ASKED))
+    }
+}
+
+/// The messages of a group of which nothing was told yet. Whatever ends the group, something is
+/// told of each: a message of which nobody hears would be renewed for ever.
+struct Untold<'d> {
+    deliveries: &'d Deliveries,
+    /// The first one is being delivered.
+    rest: VecDeque<Leased>,
+    tell: mpsc::Sender<Settlement>,
+}
+
+impl Untold<'_> {
+    /// Tells what became of the first one: it is given back where it was not tried.
+    fn next(&mut self, settlement: Option<Settlement>) {
+        if let Some(leased) = self.rest.pop_front() {
+            let settlement = settlement.unwrap_or_else(|| Settlement::given_back(leased.lease));
+            // The channel has room for every message that is held. It is closed when the relay
+            // was dropped, and this task with it.
+            let _ = self.tell.try_send(settlement);
+        }
+    }
+}
+
+impl Drop for Untold<'_> {
+    fn drop(&mut self) {
+        if let Some(leased) = self.rest.front() {
+            // It counts, or it would be taken up again at once, without an end.
+            let error = SinkError::retryable("the delivery panicked");
+            let attempt = leased.failures.saturating_add(1);
+            let failed = self.deliveries.settlement(leased, attempt, Err(error));
+            self.next(Some(failed));
+        }
+        while !self.rest.is_empty() {
+            self.next(None);
+        }
     }
 }
 

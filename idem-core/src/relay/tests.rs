@@ -2,6 +2,7 @@
 
 mod faulty;
 mod leases;
+mod panics;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
