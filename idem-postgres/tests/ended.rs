@@ -18,6 +18,7 @@ use idem_core::transactional::TransactionalStore;
 use idem_postgres::sqlx::postgres::PgPoolOptions;
 use idem_postgres::sqlx::{self, Connection, Executor, PgConnection};
 use idem_postgres::{PostgresStore, PostgresTransaction};
+use idem_testkit::faults::proxy::{Effect, Fault, Proxy};
 use support::{LEASE, Place, Request, Server, kind_of, number, point, print, run, sealed};
 
 const SERVERS: [Server; 3] = [Server::Postgres, Server::Postgres18, Server::PgBouncer];
@@ -281,4 +282,39 @@ async fn a_connection_that_takes_no_writes_is_not_kept() {
         store.commit(tx).await.unwrap();
         store.close().await;
     }
+}
+
+/// Every statement in a handler's transaction has an end, those without parameters too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_falls_silent_in_a_transaction_is_waited_for_no_longer_than_a_call() {
+    let (place, _) = with_orders(Server::Postgres).await;
+    let proxy = Proxy::to(place.address()).await.unwrap();
+    let builder = PostgresStore::builder().call_limit(Duration::from_millis(500));
+    let store = builder.connect(&place.url_at(proxy.address())).await.unwrap();
+    let request = Request::new("key");
+    let fence = request.acquire(&store).await.fence;
+    for call in ["claim", "savepoint", "undo", "hold", "complete", "commit", "rollback"] {
+        let mut tx = store.begin().await.unwrap();
+        store.savepoint_in(&mut tx).await.unwrap();
+        order(tx.connection()).await;
+        proxy.arm(Fault::lose_reply().with(Effect::Silence));
+        let claim = request.claim();
+        let bounded = tokio::time::timeout(LEASE, async {
+            match call {
+                "claim" => store.claim_in(&mut tx, &claim).await.map(drop),
+                "savepoint" => store.savepoint_in(&mut tx).await,
+                "undo" => store.undo_to_savepoint_in(&mut tx).await,
+                "hold" => store.hold_in(&mut tx, &fence).await,
+                "complete" => store.complete_in(&mut tx, &fence, &sealed("reply")).await,
+                "commit" => store.commit(tx).await,
+                _ => store.rollback(tx).await,
+            }
+        });
+        let told = bounded.await.unwrap_or_else(|_| panic!("{call} waits for ever"));
+        // A commit asks first whether a statement of the handler's failed.
+        assert_eq!(kind_of(told), ErrorKind::NotApplied, "{call}");
+        proxy.disarm();
+    }
+    assert_eq!(orders(&place).await, 0);
+    store.complete(&fence, &sealed("reply")).await.unwrap();
 }
