@@ -62,8 +62,9 @@ impl MysqlTransaction {
     ///
     /// The transaction is ended by the store alone. A `COMMIT` that is sent here, or a statement
     /// that commits by itself, such as `CREATE TABLE` or `TRUNCATE`, commits the rows without the
-    /// record; the store then commits the record behind them, and a crash in between makes them
-    /// stand twice. After a `ROLLBACK`, or a deadlock that was passed over, nothing is committed.
+    /// record; the store then commits the record behind them. A crash in between, or an error that
+    /// the handler returns, makes them stand twice. After a `ROLLBACK`, or a deadlock that was passed
+    /// over, nothing is committed.
     pub fn connection(&mut self) -> &mut Transaction<'static> {
         self.state = self.state.used();
         self.is_proven = false;

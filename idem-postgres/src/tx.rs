@@ -40,10 +40,10 @@ impl PostgresTransaction {
     /// The connection inside the transaction, for plain queries.
     ///
     /// The transaction is ended by the store alone. A `COMMIT` that is sent here commits the rows
-    /// without the record, and a crash before the record is completed makes them stand twice. After
-    /// a `ROLLBACK` nothing more is written: what follows in the store's own calls fails, and so
-    /// does its commit. A nested `begin` of the driver whose future is dropped while it runs rolls
-    /// the whole transaction back, and is the same.
+    /// without the record, and a crash before the record is completed, or an error that the handler
+    /// returns, makes them stand twice. After a `ROLLBACK` nothing more is written: what follows in
+    /// the store's own calls fails, and so does its commit. A nested `begin` of the driver whose
+    /// future is dropped while it runs rolls the whole transaction back, and is the same.
     pub fn connection(&mut self) -> &mut PgConnection {
         self.is_sound = false;
         self.session.connection()
