@@ -6,6 +6,7 @@ use crate::attempt::{Announced, Attempt};
 use crate::budget::Withdrawn;
 use crate::class::{Applied, Class, Reason, Transient};
 use crate::destination::{Destination, count};
+use crate::latency::Latency;
 use crate::one_layer;
 use crate::outcome::{Answered, Last, Outcome, Unfinished, Why};
 use crate::policy::AttemptTimeout;
@@ -15,6 +16,7 @@ use crate::retry::{CallOptions, Retry};
 pub(crate) struct Call<'a> {
     retry: &'a Retry,
     destination: &'a Destination,
+    latency: &'a Latency,
     began: Duration,
     /// The attempt of another call that this one is made in.
     around: Option<Announced>,
@@ -54,6 +56,7 @@ impl<'a> Call<'a> {
         Self {
             retry,
             destination,
+            latency: destination.latency_for(options.safety),
             began,
             around,
             one_shot: options.one_shot,
@@ -79,7 +82,7 @@ impl<'a> Call<'a> {
         }
         let wanted = match self.retry.policy.attempt_timeout() {
             AttemptTimeout::Fixed(timeout) => timeout,
-            AttemptTimeout::Measured(measured) => self.destination.latency().timeout(&measured),
+            AttemptTimeout::Measured(measured) => self.latency.timeout(&measured),
         };
         let now = self.retry.clock.now();
         let mut timeout = wanted.min(self.deadline().saturating_sub(now));
@@ -103,7 +106,7 @@ impl<'a> Call<'a> {
             Last::Error(_) => false,
         };
         if is_sample {
-            self.destination.latency().record(took);
+            self.latency.record(took);
         }
     }
 

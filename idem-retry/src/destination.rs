@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
 use crate::budget::Budget;
+use crate::classify::Safety;
 use crate::latency::Latency;
 
 /// The most destinations with a name of their own in one process. Those beyond it share one.
@@ -20,7 +21,9 @@ pub struct Destination {
 struct Shared {
     name: String,
     budget: Budget,
-    latency: Latency,
+    /// Of calls that do not say what their method promises, and of those of each safety. Each is
+    /// made when it is first asked for: it takes 4 KiB.
+    latencies: [OnceLock<Latency>; 4],
     counts: Counts,
 }
 
@@ -86,8 +89,8 @@ impl Destination {
     /// A destination that only its clones share.
     pub fn separate(name: &str, budget: Budget) -> Self {
         let name = name.to_owned();
-        let (latency, counts) = (Latency::new(), Counts::default());
-        Self { shared: Arc::new(Shared { name, budget, latency, counts }) }
+        let (latencies, counts) = Default::default();
+        Self { shared: Arc::new(Shared { name, budget, latencies, counts }) }
     }
 
     /// Its name.
@@ -100,9 +103,27 @@ impl Destination {
         &self.shared.budget
     }
 
-    /// How long attempts took.
+    /// How long attempts took, of calls that do not say what their method promises: those of
+    /// [`Retry::call`](crate::Retry::call).
     pub fn latency(&self) -> &Latency {
-        &self.shared.latency
+        self.latency_for(None)
+    }
+
+    /// How long attempts took, of calls with this promise: those that adapters make, and those
+    /// with [`CallOptions::safety`](crate::CallOptions::safety). They are kept apart, since a
+    /// thousand quick reads say nothing of how long a write takes.
+    pub fn latency_of(&self, safety: Safety) -> &Latency {
+        self.latency_for(Some(safety))
+    }
+
+    pub(crate) fn latency_for(&self, safety: Option<Safety>) -> &Latency {
+        let place = match safety {
+            None => 0,
+            Some(Safety::Safe) => 1,
+            Some(Safety::Idempotent) => 2,
+            Some(Safety::Neither) => 3,
+        };
+        self.shared.latencies[place].get_or_init(Latency::new)
     }
 
     /// What has been counted.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::attempt::Attempt;
 use crate::call::Call;
 use crate::class::{Attempted, Class};
+use crate::classify::Safety;
 use crate::clock::{Clock, TokioClock};
 use crate::destination::Destination;
 use crate::one_layer;
@@ -30,6 +31,7 @@ pub struct Retry {
 pub struct CallOptions {
     pub(crate) one_shot: bool,
     pub(crate) key_lifetime: Option<Duration>,
+    pub(crate) safety: Option<Safety>,
 }
 
 impl CallOptions {
@@ -43,6 +45,13 @@ impl CallOptions {
     /// from the beginning of the call. What an answer says counts too, if it is less.
     pub fn key_lifetime(mut self, lifetime: Duration) -> Self {
         self.key_lifetime = Some(lifetime);
+        self
+    }
+
+    /// What the call's method promises. Its attempts are timed with those of the same promise, and
+    /// get their timeouts from them ([`Destination::latency_of`]).
+    pub fn safety(mut self, safety: Safety) -> Self {
+        self.safety = Some(safety);
         self
     }
 }

@@ -19,6 +19,11 @@ use crate::retry::{CallOptions, Retry};
 /// A call is keyed when its request carries the key header, as the caller set it or as
 /// [`makes_keys`](Self::makes_keys) does. A [`Traits`] among the extensions of a request says
 /// otherwise for that request.
+///
+/// Timeouts follow what was measured at the destination for requests whose methods promise the
+/// same ([`Destination::latency_of`]): a rare POST is not cut off by what GETs take. Where POSTs of
+/// two kinds go to one host, one quick and frequent and one slow and rare, give one of them a
+/// [`destination`](Self::destination) of its own, or both a fixed timeout.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct HttpRetry {
@@ -126,7 +131,8 @@ impl HttpRetry {
             IdempotencyKey::random().set_unless_present(headers, &self.key_header);
         }
         let is_keyed = headers.contains_key(&self.key_header);
-        let mut options = CallOptions::default().one_shot(one_shot);
+        let traits = traits.unwrap_or_else(|| Traits::of(method, is_keyed));
+        let mut options = CallOptions::default().one_shot(one_shot).safety(traits.safety());
         if let Some(lifetime) = self.key_lifetime.filter(|_| is_keyed) {
             options = options.key_lifetime(lifetime);
         }
@@ -134,7 +140,7 @@ impl HttpRetry {
         Prepared {
             settings: self.clone(),
             destination: shared.unwrap_or_else(|| Destination::named(destination)),
-            traits: traits.unwrap_or_else(|| Traits::of(method, is_keyed)),
+            traits,
             options,
         }
     }

@@ -13,6 +13,8 @@ use crate::retry_after::{only, retry_after};
 #[must_use]
 pub struct HttpRules {
     replayed_header: HeaderName,
+    lifetime_header: HeaderName,
+    stored_header: HeaderName,
     in_flight_types: Vec<String>,
     uncertain_types: Vec<String>,
     retries_500: bool,
@@ -36,14 +38,34 @@ const UNCERTAIN: [&str; 4] =
 impl HttpRules {
     /// The rules for a server of `idem-http` as it is by default.
     pub fn new() -> Self {
-        let (in_flight_types, uncertain_types) = (Vec::new(), Vec::new());
-        Self { replayed_header: REPLAYED, in_flight_types, uncertain_types, retries_500: false }
-            .problem_base(PROBLEM_BASE)
+        let rules = Self {
+            replayed_header: REPLAYED,
+            lifetime_header: LIFETIME,
+            stored_header: STORED,
+            in_flight_types: Vec::new(),
+            uncertain_types: Vec::new(),
+            retries_500: false,
+        };
+        rules.problem_base(PROBLEM_BASE)
     }
 
     /// The response header that marks a stored answer with `true`.
     pub fn replayed_header(mut self, name: HeaderName) -> Self {
         self.replayed_header = name;
+        self
+    }
+
+    /// The response header that says for how many more seconds the key is kept:
+    /// `idempotency-key-lifetime` unless set.
+    pub fn lifetime_header(mut self, name: HeaderName) -> Self {
+        self.lifetime_header = name;
+        self
+    }
+
+    /// The response header that says with `false` that the answer was not stored under the key:
+    /// `idempotency-stored` unless set.
+    pub fn stored_header(mut self, name: HeaderName) -> Self {
+        self.stored_header = name;
         self
     }
 
@@ -97,9 +119,11 @@ impl HttpRules {
             let settles = !status.is_redirection() || status == StatusCode::SEE_OTHER;
             return Class::Answered { settles };
         }
-        let lifetime = only(headers, &LIFETIME).and_then(|text| text.parse().ok());
+        let lifetime = only(headers, &self.lifetime_header).and_then(|text| text.parse().ok());
         let lifetime = lifetime.map(Duration::from_secs).filter(|_| request.is_keyed());
-        if lifetime.is_some_and(|left| !left.is_zero()) && !says(headers, &STORED, "false") {
+        if lifetime.is_some_and(|left| !left.is_zero())
+            && !says(headers, &self.stored_header, "false")
+        {
             return Class::Answered { settles: true };
         }
         let transient = self.transient(request, answer);

@@ -2,7 +2,7 @@
 
 use idem_retry::classify::{Safety, Traits};
 use idem_retry::reqwest::{RetryMiddleware, send};
-use idem_retry::{Failed, HttpRetry, Last, Outcome, Reason, Report, Why};
+use idem_retry::{Budget, Destination, Failed, HttpRetry, Last, Outcome, Reason, Report, Why};
 use reqwest::{Body, Client, Response};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Error};
 
@@ -202,4 +202,23 @@ async fn an_outcome_without_middleware_and_a_post_that_only_searches() {
         }
         other => panic!("{other:?}"),
     }
+}
+
+#[tokio::test]
+async fn reads_and_writes_are_measured_apart() {
+    let server = Server::new([created(), created(), created(), created()]).await;
+    let destination = Destination::separate("apart", Budget::unlimited());
+    let retry = quick().destination(destination.clone());
+    let client = client(retry.clone());
+    client.get(&server.url).send().await.unwrap();
+    client.get(&server.url).send().await.unwrap();
+    client.post(&server.url).send().await.unwrap();
+    // A POST that only searches.
+    let search = Client::new().post(&server.url).build().unwrap();
+    let traits = Traits::new(Safety::Safe, false);
+    let _ = send(&retry, &Client::new(), search, Some(traits)).await;
+    let samples = |safety| destination.latency_of(safety).samples();
+    assert_eq!(samples(Safety::Safe), 3);
+    assert_eq!((samples(Safety::Idempotent), samples(Safety::Neither)), (0, 1));
+    assert_eq!(destination.latency().samples(), 0);
 }

@@ -7,8 +7,9 @@ use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
+use idem_retry::classify::Safety;
 use idem_retry::tower::RetryLayer;
-use idem_retry::{Failed, Reason, Replayable, Report, Why};
+use idem_retry::{Budget, Destination, Failed, Reason, Replayable, Report, Why};
 use tower::{Layer as _, ServiceExt as _};
 
 use crate::quick;
@@ -162,4 +163,16 @@ async fn a_grpc_status_in_the_head_of_an_answer_is_read() {
     let request = post(&server, Some("k")).body(Full::<Bytes>::from("x")).unwrap();
     let (_, report) = call(RetryLayer::new(quick()), request).await.unwrap();
     assert_eq!(report.attempts, 1);
+}
+
+#[tokio::test]
+async fn reads_and_writes_are_measured_apart() {
+    let server = Server::new([created(), created()]).await;
+    let destination = Destination::separate("apart", Budget::unlimited());
+    let layer = RetryLayer::new(quick().destination(destination.clone()));
+    let get = Request::get(&server.url).body(Full::<Bytes>::default()).unwrap();
+    call(layer.clone(), get).await.unwrap();
+    call(layer, post(&server, None).body(Full::<Bytes>::default()).unwrap()).await.unwrap();
+    let samples = |safety| destination.latency_of(safety).samples();
+    assert_eq!((samples(Safety::Safe), samples(Safety::Neither)), (1, 1));
 }

@@ -160,3 +160,29 @@ fn the_body_is_asked_for_only_where_it_matters() {
     assert!(!rules.needs_problem(StatusCode::CONFLICT, &HeaderMap::new()));
     assert!(!rules.needs_problem(StatusCode::UNPROCESSABLE_ENTITY, &problem));
 }
+
+#[test]
+fn the_servers_names_for_what_is_stored_can_be_set() {
+    let request = Traits::of(&Method::POST, true);
+    let class = |rules: &HttpRules, lines: &[_]| {
+        let headers = headers(lines);
+        rules.answer(request, &Answer::new(StatusCode::BAD_GATEWAY, &headers, UNIX_EPOCH))
+    };
+    let stored = Class::Answered { settles: true };
+    let (ours, own) = (HttpRules::new(), HttpRules::new().lifetime_header(name("x-kept")));
+    let own = own.stored_header(name("x-stored"));
+    assert_eq!(class(&ours, &[("idempotency-key-lifetime", "60")]), stored);
+    assert_eq!(class(&own, &[("x-kept", "60")]), stored);
+    for (rules, lines) in [
+        (&ours, [("idempotency-key-lifetime", "60"), ("idempotency-stored", "false")]),
+        (&ours, [("x-kept", "60"), ("x-stored", "true")]),
+        (&own, [("x-kept", "60"), ("x-stored", "false")]),
+        (&own, [("idempotency-key-lifetime", "60"), ("idempotency-stored", "true")]),
+    ] {
+        assert!(matches!(class(rules, &lines), Class::Transient(_)), "{lines:?}");
+    }
+}
+
+fn name(name: &str) -> http::HeaderName {
+    name.parse().unwrap()
+}

@@ -1,7 +1,8 @@
 //! Timeouts of attempts, from what was measured.
 
+use idem_retry::classify::Safety;
 use idem_retry::latency::{Latency, Measured};
-use idem_retry::{AttemptTimeout, Budget, Policy};
+use idem_retry::{AttemptTimeout, Budget, CallOptions, Policy};
 
 use crate::support::{Bench, NONE, Step, ms, status};
 
@@ -95,4 +96,25 @@ fn a_timeout_that_the_deadline_cut_short_is_no_sample() {
     let _ = bench.call(&[Step::Hang]);
     assert_eq!(bench.sent[0].timeout(), ms(50));
     assert_eq!(bench.destination.latency().samples(), 0);
+}
+
+#[test]
+fn a_write_is_not_cut_off_by_what_reads_take() {
+    let mut bench = Bench::new(policy(Measured::default()), Budget::unlimited(), NONE);
+    let of = |safety| CallOptions::default().safety(safety);
+    bench.options = of(Safety::Safe);
+    for _ in 0..1_000 {
+        let _ = bench.call(&[status(200)]);
+    }
+    let _ = bench.call(&[status(200)]);
+    assert_eq!(bench.sent[0].timeout(), ms(100), "reads take no time at all here");
+    for options in [of(Safety::Idempotent), of(Safety::Neither), CallOptions::default()] {
+        bench.options = options;
+        let _ = bench.call(&[status(200)]);
+        assert_eq!(bench.sent[0].timeout(), ms(10_000), "{options:?}");
+    }
+    assert_eq!(bench.destination.latency_of(Safety::Safe).samples(), 1_001);
+    assert_eq!(bench.destination.latency_of(Safety::Idempotent).samples(), 1);
+    assert_eq!(bench.destination.latency_of(Safety::Neither).samples(), 1);
+    assert_eq!(bench.destination.latency().samples(), 1);
 }
