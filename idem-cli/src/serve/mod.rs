@@ -21,6 +21,7 @@ mod charge;
 pub mod currency;
 mod failing_store;
 pub mod failpoint;
+mod fields;
 mod form;
 mod health;
 mod listing;

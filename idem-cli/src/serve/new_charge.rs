@@ -1,13 +1,13 @@
 //! What a client asks for, checked before anything is done about it.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use http::StatusCode;
-use serde::Deserialize;
-use serde_json::{Number, Value};
+use serde_json::Number;
 
 use super::currency;
-use super::form;
+use super::fields::{Fields, Given};
 use super::problem::Problem;
 use crate::network::{MAX_AMOUNT, MAX_DESCRIPTION_BYTES};
 
@@ -23,18 +23,24 @@ pub struct NewCharge {
 }
 
 impl NewCharge {
-    /// Reads `amount`, `currency` and `description` from a body in JSON or in a form's encoding.
-    /// Fields that are not known are passed over, as payment SDKs send many.
+    /// Reads `amount`, `currency` and `description` from a body in JSON or in a form's encoding, in
+    /// UTF-8. Some fields that payment SDKs send are passed over; a name that is not known is
+    /// refused.
     ///
     /// # Errors
-    /// A [`Problem`] that names the first field that is wrong: 415 for another content type, 400
-    /// for the rest.
+    /// A [`Problem`] that names the first field that is wrong: 415 for another content type or
+    /// charset, 400 for the rest.
     pub fn read(content_type: Option<&[u8]>, body: &[u8]) -> Result<Self, Problem> {
-        let fields = match essence(content_type).as_deref() {
-            Some(b"application/json") => Fields::from_json(body)?,
-            Some(b"application/x-www-form-urlencoded") => Fields::from_form(body)?,
+        let content_type = ContentType::read(content_type.unwrap_or_default());
+        let read = match &content_type.essence[..] {
+            b"application/json" => Fields::from_json,
+            b"application/x-www-form-urlencoded" => Fields::from_form,
             _ => return Err(Problem::content_type()),
         };
+        if !content_type.is_utf8 {
+            return Err(Problem::charset());
+        }
+        let fields = read(body)?;
         Ok(Self {
             amount: amount(fields.amount)?,
             currency: known_currency(fields.currency)?,
@@ -46,79 +52,6 @@ impl NewCharge {
 impl fmt::Debug for NewCharge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NewCharge").finish_non_exhaustive()
-    }
-}
-
-/// The fields as they were given, in either encoding.
-#[derive(Default)]
-struct Fields {
-    amount: Option<Given>,
-    currency: Option<Given>,
-    description: Option<Given>,
-}
-
-enum Given {
-    Text(String),
-    Number(Number),
-    Other,
-}
-
-/// The same from JSON. A name that is there twice is an error of its parser.
-#[derive(Deserialize)]
-struct JsonFields {
-    amount: Option<Value>,
-    currency: Option<Value>,
-    description: Option<Value>,
-}
-
-impl Fields {
-    fn from_json(body: &[u8]) -> Result<Self, Problem> {
-        // An array would be taken for the fields in their order.
-        if body.trim_ascii_start().first() != Some(&b'{') {
-            return Err(Problem::unreadable("the JSON must be an object"));
-        }
-        let json: JsonFields = serde_json::from_slice(body).map_err(|error| {
-            // The error's own text may quote the body.
-            let (line, column) = (error.line(), error.column());
-            Problem::unreadable(format!(
-                "the JSON is not what it must be: line {line} column {column}"
-            ))
-        })?;
-        let given = |value: Option<Value>| {
-            value.map(|value| match value {
-                Value::String(text) => Given::Text(text),
-                Value::Number(number) => Given::Number(number),
-                _ => Given::Other,
-            })
-        };
-        // A number in quotes is a form's way; in JSON it is a mistake.
-        let amount = given(json.amount).map(|amount| match amount {
-            Given::Text(_) => Given::Other,
-            amount => amount,
-        });
-        let (currency, description) = (given(json.currency), given(json.description));
-        Ok(Self { amount, currency, description })
-    }
-
-    fn from_form(body: &[u8]) -> Result<Self, Problem> {
-        let pairs = form::pairs(body).map_err(|fault| Problem::unreadable(fault.to_string()))?;
-        let mut fields = Self::default();
-        for (name, value) in pairs {
-            let (param, field) = match name.as_str() {
-                "amount" => ("amount", &mut fields.amount),
-                "currency" => ("currency", &mut fields.currency),
-                "description" => ("description", &mut fields.description),
-                _ => continue,
-            };
-            if field.replace(Given::Text(value)).is_some() {
-                return Err(Problem::parameter(
-                    param,
-                    "parameter_duplicated",
-                    format!("{param} is there twice"),
-                ));
-            }
-        }
-        Ok(fields)
     }
 }
 
@@ -189,10 +122,31 @@ fn missing(param: &'static str) -> Problem {
     Problem::parameter(param, "parameter_missing", format!("{param} is missing"))
 }
 
-/// The content type without its parameters, in lower case.
-fn essence(content_type: Option<&[u8]>) -> Option<Vec<u8>> {
-    let essence = content_type?.split(|&byte| byte == b';').next()?;
-    Some(essence.trim_ascii().to_ascii_lowercase())
+/// What a content type says about how to read a body.
+struct ContentType {
+    /// Without parameters, in lower case.
+    essence: Vec<u8>,
+    /// Whether no charset is named, or UTF-8, or ASCII, which is a part of it.
+    is_utf8: bool,
+}
+
+impl ContentType {
+    fn read(value: &[u8]) -> Self {
+        let mut parts = value.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
+        let essence = parts.next().unwrap_or_default().to_ascii_lowercase();
+        let mut is_utf8 = true;
+        for parameter in parts {
+            let at = parameter.iter().position(|&byte| byte == b'=').unwrap_or(parameter.len());
+            let (name, value) = parameter.split_at(at);
+            if name.eq_ignore_ascii_case(b"charset") {
+                let value = value.strip_prefix(b"=").unwrap_or_default();
+                let value = value.strip_prefix(b"\"").unwrap_or(value);
+                let value = value.strip_suffix(b"\"").unwrap_or(value).to_ascii_lowercase();
+                is_utf8 &= matches!(&value[..], b"utf-8" | b"utf8" | b"us-ascii");
+            }
+        }
+        Self { essence, is_utf8 }
+    }
 }
 
 impl Problem {
@@ -204,12 +158,25 @@ impl Problem {
         )
     }
 
-    fn unreadable(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "body_invalid", message)
+    fn charset() -> Self {
+        let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        Self::new(status, "charset_unsupported", "the body must be in UTF-8")
     }
 
-    fn parameter(param: &'static str, code: &'static str, message: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, code, message).about(param)
+    pub(super) fn unreadable(message: impl Into<String>) -> Self {
+        Self::bad_request("body_invalid", message)
+    }
+
+    pub(super) fn bad_request(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, code, message)
+    }
+
+    pub(super) fn parameter(
+        param: impl Into<Cow<'static, str>>,
+        code: &'static str,
+        message: impl Into<String>,
+    ) -> Self {
+        Self::bad_request(code, message).about(param)
     }
 }
 

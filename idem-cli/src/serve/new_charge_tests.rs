@@ -90,7 +90,10 @@ fn the_other_fields_are_checked_too() {
 #[test]
 fn a_field_that_is_there_twice_is_refused() {
     assert_eq!(fault(form("amount=1&currency=eur&amount=2")), (400, "parameter_duplicated"));
-    assert_eq!(fault(json(r#"{"amount":1,"currency":"eur","amount":2}"#)), (400, "body_invalid"));
+    for first in ["1", "null"] {
+        let body = format!(r#"{{"amount":{first},"currency":"eur","amount":2}}"#);
+        assert_eq!(fault(json(&body)), (400, "body_invalid"), "{first}");
+    }
 }
 
 #[test]
@@ -124,6 +127,32 @@ fn another_content_type_is_415() {
     for content_type in [None, Some(&b"text/plain"[..]), Some(b""), Some(b"application/jsonp")] {
         let read = NewCharge::read(content_type, b"amount=1&currency=eur");
         assert_eq!(fault(read), (415, "content_type_unsupported"));
+    }
+}
+
+#[test]
+fn a_charset_other_than_utf_8_is_415() {
+    for (parameters, is_read) in [
+        ("", true),
+        ("; charset=UTF-8", true),
+        (";charset=\"utf-8\"", true),
+        ("; boundary=x; Charset=us-ascii", true),
+        ("; charset=iso-8859-1", false),
+        ("; charset=utf-16", false),
+        ("; charset", false),
+        ("; charset=utf-8; charset=latin1", false),
+    ] {
+        for (essence, body) in [
+            ("application/json", r#"{"amount":1,"currency":"eur"}"#),
+            ("application/x-www-form-urlencoded", "amount=1&currency=eur"),
+        ] {
+            let content_type = format!("{essence}{parameters}");
+            let read = NewCharge::read(Some(content_type.as_bytes()), body.as_bytes());
+            match is_read {
+                true => assert!(read.is_ok(), "{content_type}"),
+                false => assert_eq!(fault(read), (415, "charset_unsupported"), "{content_type}"),
+            }
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! The API's own errors: RFC 9457, with the `error` member that payment SDKs look for.
 
+use std::borrow::Cow;
+
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::StatusCode;
@@ -10,13 +12,13 @@ use serde_json::{Map, Value, json};
 /// The content type of every error.
 const PROBLEM_JSON: &str = "application/problem+json";
 
-/// An error that the API answers with. It never holds a key, a token or a part of a body (R24).
+/// An error that the API answers with. It never holds a key, a token or a value of a body (R24).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     status: StatusCode,
     code: &'static str,
     message: String,
-    param: Option<&'static str>,
+    param: Option<Cow<'static, str>>,
     members: Map<String, Value>,
 }
 
@@ -26,8 +28,8 @@ impl Problem {
     }
 
     /// Names the parameter that is wrong.
-    pub(super) fn about(mut self, param: &'static str) -> Self {
-        self.param = Some(param);
+    pub(super) fn about(mut self, param: impl Into<Cow<'static, str>>) -> Self {
+        self.param = Some(param.into());
         self
     }
 
@@ -71,8 +73,8 @@ impl Problem {
         error.insert("type".into(), self.kind().into());
         error.insert("code".into(), self.code.into());
         error.insert("message".into(), self.message.as_str().into());
-        if let Some(param) = self.param {
-            error.insert("param".into(), param.into());
+        if let Some(param) = &self.param {
+            error.insert("param".into(), param.as_ref().into());
         }
         let body = json!({
             "type": format!("urn:idem:payments:{}", self.code.replace('_', "-")),

@@ -3,6 +3,7 @@
 
 mod api;
 mod bad_input;
+mod described;
 mod drain;
 mod drain_under_load;
 mod failpoints;
