@@ -12,7 +12,7 @@ use common::{acquire, claim, key};
 use idem_core::error::ErrorKind;
 use idem_core::record::Owner;
 use idem_core::store::Store;
-use idem_redis::RedisStore;
+use idem_redis::{RedisStore, RedisStoreBuilder};
 use tokio::net::{TcpListener, TcpStream};
 
 const LEASE: Duration = Duration::from_secs(60);
@@ -33,6 +33,17 @@ async fn address(leads_to: Arc<AtomicU16>) -> String {
     url
 }
 
+/// A replica that is there may not acknowledge yet.
+async fn open(builder: &RedisStoreBuilder, url: &str) -> RedisStore {
+    for _ in 0..100 {
+        match builder.clone().connect(url).await {
+            Ok(store) => return store,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}"),
+        }
+    }
+    panic!("the replica acknowledges nothing")
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_follows_its_address_to_the_new_primary() {
     for binary in BINARIES {
@@ -47,7 +58,7 @@ async fn a_store_follows_its_address_to_the_new_primary() {
             let of = |server: &Server| server.port().to_string();
             new.ask(&["REPLICAOF", "127.0.0.1", &of(&old)]).await.unwrap();
             old.until_info("state=online", 1).await;
-            let store = builder.connect(&address(leads_to.clone()).await).await.unwrap();
+            let store = open(&builder, &address(leads_to.clone()).await).await;
             let held = acquire(&store, &key("before"), LEASE).await.fence;
 
             new.ask(&["REPLICAOF", "NO", "ONE"]).await.unwrap();
