@@ -53,8 +53,13 @@ impl Deliveries {
 
     /// `None` when it was not tried.
     async fn one(&self, leased: &Leased, held: &HeldUntil) -> Option<Settlement> {
-        let _permit = self.permits.acquire().await.ok()?;
-        if self.stop.is_requested() || !held.holds() {
+        // What has not begun is not kept from others until what runs is over.
+        let _permit = tokio::select! {
+            biased;
+            () = self.stop.requested() => return None,
+            permit = self.permits.acquire() => permit.ok()?,
+        };
+        if !held.holds() {
             return None;
         }
         if leased.lapses >= self.settings.max_attempts.max(LEAST_MAX_LAPSES) {
@@ -109,11 +114,12 @@ impl Deliveries {
         }
     }
 
-    /// A random time up to the bound that doubles with each failure, and no shorter than asked.
+    /// What was asked, and on top of it a random time up to the bound that doubles with each
+    /// failure: those that were told the same do not come back together.
     fn wait(&self, failures: u32, asked: Option<Duration>) -> Duration {
         let Settings { first_wait, longest_wait, .. } = self.settings;
         let bound = first_wait.saturating_mul(1 << failures.min(30)).min(longest_wait);
-        random_up_to(bound).max(asked.unwrap_or_default().min(LONGEST_ASKED))
+        random_up_to(bound) + asked.unwrap_or_default().min(LONGEST_ASKED)
     }
 }
 

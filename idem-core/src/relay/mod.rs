@@ -102,6 +102,9 @@ pub struct Relayed {
 /// How often what waits is counted for the gauges, and how often sent messages are deleted.
 const COUNT_EVERY: Duration = Duration::from_secs(15);
 const DELETE_EVERY: Duration = Duration::from_secs(60);
+/// A pass takes nothing new up after so long, though there is always more: what is not done in
+/// every pass comes to its turn, and whoever watches the loop sees it go round.
+const LONGEST_PASS: Duration = Duration::from_secs(10);
 /// How many batches of sent messages go in one pass.
 const BATCHES_IN_A_PASS: u32 = 20;
 
@@ -115,14 +118,18 @@ impl Relay {
     /// out, and is delivered then, again where it had been.
     pub async fn run(&self, stop: &Stop) {
         loop {
-            match self.pass_until(stop).await {
-                Ok(done) => tracing::debug!(?done, "relayed"),
+            let mut pause = spread(self.settings.interval);
+            match self.pass_until(stop, Some(LONGEST_PASS)).await {
+                Ok((done, more)) => {
+                    tracing::debug!(?done, "relayed");
+                    pause = if more { Duration::ZERO } else { pause };
+                }
                 Err(error) => tracing::warn!(error = %error, "relaying failed"),
             }
             tokio::select! {
                 biased;
                 () = stop.requested() => return,
-                () = sleep(spread(self.settings.interval)) => {}
+                () = sleep(pause) => {}
             }
         }
     }
@@ -135,12 +142,17 @@ impl Relay {
     /// # Cancel safety
     /// As [`run`](Self::run).
     pub async fn once(&self) -> Result<Relayed, StoreError> {
-        self.pass_until(&Stop::new()).await
+        Ok(self.pass_until(&Stop::new(), None).await?.0)
     }
 
-    async fn pass_until(&self, stop: &Stop) -> Result<Relayed, StoreError> {
-        let round = Round::new(&self.outbox, &self.sink, &self.settings, stop);
-        let mut done = round.run().await?;
+    /// What was done, and whether more is due.
+    async fn pass_until(
+        &self,
+        stop: &Stop,
+        length: Option<Duration>,
+    ) -> Result<(Relayed, bool), StoreError> {
+        let round = Round::new(&self.outbox, &self.sink, &self.settings, stop, length);
+        let (mut done, more) = round.run().await?;
         let due = |at: &mut Option<Instant>, every| {
             let due = at.is_none_or(|at| at <= Instant::now());
             if due {
@@ -159,7 +171,7 @@ impl Relay {
             let backlog = self.outbox.backlog().await?;
             telemetry::outbox_backlog(backlog.waiting, backlog.oldest_waiting, backlog.dead);
         }
-        Ok(done)
+        Ok((done, more))
     }
 
     async fn delete_sent(&self, stop: &Stop) -> Result<u64, StoreError> {
@@ -188,9 +200,10 @@ impl Chore for Relay {
     }
 
     async fn pass(&self, stop: &Stop) -> Result<Pass, ChoreError> {
-        let done = self.pass_until(stop).await?;
+        let (done, more) = self.pass_until(stop, Some(LONGEST_PASS)).await?;
         let work = done.sent + done.failed + done.dead;
-        Ok(Pass::of(work).counting("failed", done.failed).counting("dead", done.dead))
+        let pass = Pass::of(work).counting("failed", done.failed).counting("dead", done.dead);
+        Ok(if more { pass.again_in(Duration::ZERO) } else { pass })
     }
 }
 

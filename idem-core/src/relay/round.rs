@@ -24,6 +24,8 @@ pub(super) struct Round<'r> {
     outbox: &'r Arc<dyn Outbox>,
     settings: &'r Settings,
     stop: &'r Stop,
+    /// From then on nothing new is taken up.
+    ends_at: Option<Instant>,
     deliveries: Arc<Deliveries>,
     hand: Hand,
     /// Aborted when this is dropped.
@@ -49,6 +51,7 @@ impl<'r> Round<'r> {
         sink: &Arc<dyn Sink>,
         settings: &'r Settings,
         stop: &'r Stop,
+        length: Option<Duration>,
     ) -> Self {
         let deliveries = Deliveries {
             sink: Arc::clone(sink),
@@ -62,6 +65,7 @@ impl<'r> Round<'r> {
             outbox,
             settings,
             stop,
+            ends_at: length.map(|length| now + length),
             deliveries: Arc::new(deliveries),
             hand: Hand::default(),
             running: JoinSet::new(),
@@ -77,7 +81,8 @@ impl<'r> Round<'r> {
         }
     }
 
-    pub(super) async fn run(mut self) -> Result<Relayed, StoreError> {
+    /// What was done, and whether more was due when the time was over.
+    pub(super) async fn run(mut self) -> Result<(Relayed, bool), StoreError> {
         loop {
             while let Some(ended) = self.running.try_join_next() {
                 if let Err(error) = ended {
@@ -95,9 +100,9 @@ impl<'r> Round<'r> {
             if let Some(suspect) = self.hand.suspect() {
                 self.begin(suspect);
             }
-            let nothing_comes = self.is_dry || self.stop.is_requested();
+            let nothing_comes = self.is_dry || self.takes_nothing_new();
             if nothing_comes && self.hand.is_empty() && self.unsettled.is_empty() {
-                return Ok(self.done);
+                return Ok((self.done, !self.is_dry));
             }
             self.wait().await?;
         }
@@ -105,7 +110,12 @@ impl<'r> Round<'r> {
 
     fn may_lease(&self) -> bool {
         let room = self.hand.len() <= self.settings.batch as usize / 2;
-        room && !self.stop.is_requested() && self.hand.takes_more()
+        room && !self.takes_nothing_new() && self.hand.takes_more()
+    }
+
+    fn takes_nothing_new(&self) -> bool {
+        let is_over = self.ends_at.is_some_and(|ends_at| ends_at <= Instant::now());
+        is_over || self.stop.is_requested()
     }
 
     async fn wait(&mut self) -> Result<(), StoreError> {

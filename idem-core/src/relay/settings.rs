@@ -84,6 +84,9 @@ impl Relay {
 
     /// How often a delivery is tried before the message goes to the dead letters, 20 times unless
     /// set; at least once.
+    ///
+    /// With the default waits 20 attempts take half an hour on average: what waits for a receiver
+    /// that is away for longer has to be put back by a person. A hundred take four hours.
     #[must_use]
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.settings.max_attempts = attempts.max(1);
@@ -92,7 +95,7 @@ impl Relay {
 
     /// How long a message waits after a failure: a random time up to `first`, doubled with each
     /// failure, and up to `longest` in the end; 1 s and 5 min unless set. Where the other side asks
-    /// for a longer wait, it is granted, up to an hour.
+    /// for a wait, it is granted, up to an hour, and the random time comes on top.
     #[must_use]
     pub fn waits(mut self, first: Duration, longest: Duration) -> Self {
         self.settings.first_wait = first.min(MAX_DURATION);

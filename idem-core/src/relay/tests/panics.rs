@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{LEASE, outbox_of, states};
 use crate::outbox::{MessageState, Outbox, OutboxMessage};
@@ -52,7 +52,7 @@ async fn a_panic_leaves_no_message_in_hand_and_counts_as_a_failure() {
         let relay = Relay::new(Arc::clone(&outbox) as _, Mined).lease(LEASE).max_attempts(2);
         let began = Instant::now();
         while states(&outbox, MessageState::Dead).await.is_empty() {
-            relay.once().await.unwrap();
+            timeout(LEASE * 10, relay.once()).await.expect(topic).unwrap();
             assert!(began.elapsed() < Duration::from_secs(600), "{topic}: no end");
             sleep(Duration::from_millis(100)).await;
         }
