@@ -22,7 +22,8 @@ States:
 Fields:
   ATTEMPT    how often it was taken up; each takeover by a retry, a reconciler or you counts
   AGE        since its key was first claimed
-  TIME       how long its lease still runs or is over, or how long its reply is still kept";
+  TIME       how long its lease still runs or is over, or how long its reply is still kept
+  HASH       what stands for its key in the service's logs; only with --hash-secret";
 
 /// What the service's operations allow. The store does not know it.
 #[derive(Debug, Clone, Default, clap::Args)]

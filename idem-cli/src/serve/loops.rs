@@ -92,8 +92,10 @@ impl Chore for Prompt {
     }
 
     async fn pass(&self, stop: &Stop) -> Result<Pass, ChoreError> {
-        self.has_begun.store(true, Ordering::Relaxed);
-        self.chore.pass(stop).await
+        let is_first = !self.has_begun.swap(true, Ordering::Relaxed);
+        let pass = self.chore.pass(stop).await?;
+        // What the first pass took up goes on after it. The second tells what came of it.
+        Ok(if is_first { pass.again_in(FIRST_PASS_WITHIN) } else { pass })
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! | request | answer |
 //! |---|---|
-//! | `POST /v1/charges` with `Idempotency-Key`, in JSON or as a form | 201 with the charge; 402 declined; 400 and 415 refused, which costs no key; every row of the table of `idem-http` |
+//! | `POST /v1/charges` with `Idempotency-Key`, in JSON or as a form | 201 with the charge; 402 declined; 400 and 415 refused, and 503 for a card network that cannot be reached, which cost no key; every row of the table of `idem-http` |
 //! | `GET /v1/charges?limit=&starting_after=` | what the ledger holds for this caller |
 //! | `GET /v1/charges/{id}` | one charge of this caller |
 //! | `GET /openapi.json` | all of this, with how each operation bears being sent twice |
@@ -12,7 +12,8 @@
 //! A charge is an external effect (R20): the claim is committed, the card network is called under
 //! a key that is the same on every attempt, its answer is stored as a recovery point, and then
 //! the reply. The operation is registered, and a reconciler resumes what a dead server left behind
-//! (R26).
+//! (R26). A charge has no follow-on message, so nothing is pushed to the store's outbox and no relay
+//! runs here.
 
 mod api;
 mod args;

@@ -66,7 +66,7 @@ fn the_help_explains_every_state_and_field() {
     for command in ["list", "stuck", "inspect"] {
         let help = crate::command::idem(&[command, "--help"], b"").out;
         let words = ["live", "completed", "resumable", "held", "lapsed", "not-begun"];
-        for word in words.into_iter().chain(["ATTEMPT", "AGE", "TIME"]) {
+        for word in words.into_iter().chain(["ATTEMPT", "AGE", "TIME", "HASH"]) {
             assert!(help.contains(&format!("  {word} ")), "{command}: {word}");
         }
     }

@@ -37,9 +37,25 @@ fn filled(word: &str) -> &str {
     match word {
         "N" => "5",
         "TIME" => "1h",
+        "S" | "K" | "TEXT" => "tok_1",
         "ID…" | "ID…," => "01234567-89ab-4cde-8f01-23456789abcd",
         word => word,
     }
+}
+
+#[test]
+fn the_hash_of_the_page_is_what_the_command_says() {
+    let (_, example) = PAGE.split_once("$ cat hash-secret\n").expect("the page shows the secret");
+    let [secret, command, hash] = example.lines().collect::<Vec<_>>()[..3] else { panic!() };
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("hash-secret"), format!("{secret}\n")).unwrap();
+    let command = words(command.strip_prefix("$ idem ").expect("a command"));
+    let mut run = std::process::Command::new(crate::support::process::IDEM);
+    let output = run.args(command).current_dir(folder.path()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8(output.stdout).unwrap().trim_end(), hash);
+    let listed = format!("--key-hash {hash}");
+    assert!(PAGE.contains(&listed), "the way back has the same hash");
 }
 
 #[test]
@@ -50,7 +66,8 @@ fn every_command_of_the_page_is_one_of_this_binary() {
         let words = words(&command);
         let mut args = vec!["idem"];
         args.extend(words.iter().map(|word| filled(word)));
-        if !args.contains(&"--help") {
+        // The only one that needs no store.
+        if !args.contains(&"--help") && args.get(1) != Some(&"hash") {
             args.extend(["--store", "memory:"]);
         }
         let Err(error) = Cli::try_parse_from(&args) else { continue };

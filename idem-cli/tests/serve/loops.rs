@@ -51,7 +51,7 @@ fn the_first_look_does_not_wait_for_the_interval() {
     wait_until("its lease is over", || bench.inspect("k").unwrap()["state"] == "resumable");
     let server = bench.serve(&["--reconcile-every", "1d"]);
     wait_until("it is resumed", || bench.inspect("k").unwrap()["state"] == "completed");
-    wait_until("the pass is counted", || health(&server)["loops"]["reconciler"]["passes"] == 1);
+    wait_until("what it did is told", || health(&server)["loops"]["reconciler"]["work"] == 1);
 }
 
 #[test]
@@ -72,6 +72,10 @@ fn what_waits_for_a_person_shows_on_the_health_page_until_it_is_settled() {
     wait_until("the meter counts it too", || health(&server)["records"]["stuck"] == 1);
     server.process.wait_for_stderr("a record waits for a person");
     assert_eq!(bench.totals(), (1, 1), "it is not called again");
+
+    // Also where the next look is far away.
+    let patient = bench.serve(&["--reconcile-every", "1d", "--attempts", "1"]);
+    wait_until("it is told after the first", || health(&patient)["records"]["held"] == 1);
 
     let store = bench.store();
     let scope = bench.inspect("k").unwrap()["scope"].as_str().unwrap().to_owned();
