@@ -155,6 +155,7 @@ fn cases(all: &Statements) -> Vec<(&'static str, &str, Vec<Value>)> {
         ("claim in a transaction: insert or lock", &all.insert_or_lock, claim()),
         ("any verb: find", &all.find.all, identity()),
         ("any verb in a transaction: lock", &all.lock.all, identity()),
+        ("transaction: hold", &all.hold, with(identity(), fence.clone())),
         ("renew, take over: set lease", &all.set_lease, with(lease, as_read())),
         ("checkpoint: set recovery point", &all.set_recovery, with(recovery, as_read())),
         (
