@@ -1,5 +1,6 @@
 //! The relay on the outbox in memory, in the runtime's paused time.
 
+mod chaos;
 mod faulty;
 mod leases;
 mod panics;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::error::{ErrorKind, StoreError, Verb};
 use crate::outbox::{
@@ -20,46 +20,72 @@ pub(super) enum Called {
     Settle,
 }
 
-/// Whether a call fails, so long after the outbox was made.
-type Fails = Box<dyn Fn(Called, Duration) -> bool + Send + Sync>;
+/// What becomes of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    Works,
+    NotApplied,
+    /// It is applied, and the answer is lost.
+    Unknown,
+}
 
-/// What fails was not applied.
+/// So long after the outbox was made.
+type Decides = Box<dyn Fn(Called, Duration) -> (Duration, Fate) + Send + Sync>;
+
 pub(super) struct Faulty {
     inner: Arc<MemoryOutbox>,
     began: Instant,
-    fails: Fails,
+    decides: Decides,
 }
 
 impl Faulty {
+    /// What fails is not applied.
     pub(super) fn new(
         inner: &Arc<MemoryOutbox>,
         fails: impl Fn(Called, Duration) -> bool + Send + Sync + 'static,
     ) -> Arc<Self> {
-        Arc::new(Self { inner: inner.clone(), began: Instant::now(), fails: Box::new(fails) })
+        Self::with(inner, move |called, time| {
+            let fate = if fails(called, time) { Fate::NotApplied } else { Fate::Works };
+            (Duration::ZERO, fate)
+        })
     }
 
-    fn check(&self, called: Called) -> Result<(), StoreError> {
-        if (self.fails)(called, self.began.elapsed()) {
-            let detail = "as the test wants it";
-            return Err(StoreError::new(ErrorKind::NotApplied, Verb::Relay, detail));
+    /// `decides` says how long a call takes, and how it ends.
+    pub(super) fn with(
+        inner: &Arc<MemoryOutbox>,
+        decides: impl Fn(Called, Duration) -> (Duration, Fate) + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        let (inner, began) = (inner.clone(), Instant::now());
+        Arc::new(Self { inner, began, decides: Box::new(decides) })
+    }
+
+    async fn through<T>(
+        &self,
+        called: Called,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let (takes, fate) = (self.decides)(called, self.began.elapsed());
+        let failed = |kind| StoreError::new(kind, Verb::Relay, "as the test wants it");
+        sleep(takes / 2).await;
+        if fate == Fate::NotApplied {
+            return Err(failed(ErrorKind::NotApplied));
         }
-        Ok(())
+        let answer = call.await?;
+        sleep(takes / 2).await;
+        if fate == Fate::Unknown { Err(failed(ErrorKind::OutcomeUnknown)) } else { Ok(answer) }
     }
 }
 
 #[async_trait]
 impl Outbox for Faulty {
     async fn lease(&self, call: &LeaseMessages) -> Result<LeasedBatch, StoreError> {
-        self.check(Called::Lease)?;
-        self.inner.lease(call).await
+        self.through(Called::Lease, self.inner.lease(call)).await
     }
     async fn renew(&self, leases: &[MessageLease], lease: Duration) -> Result<Lost, StoreError> {
-        self.check(Called::Renew)?;
-        self.inner.renew(leases, lease).await
+        self.through(Called::Renew, self.inner.renew(leases, lease)).await
     }
     async fn settle(&self, settlements: &[Settlement]) -> Result<Lost, StoreError> {
-        self.check(Called::Settle)?;
-        self.inner.settle(settlements).await
+        self.through(Called::Settle, self.inner.settle(settlements)).await
     }
     async fn list(
         &self,
