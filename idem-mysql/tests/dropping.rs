@@ -12,6 +12,7 @@ use idem_core::transactional::TransactionalStore;
 use idem_mysql::MysqlStore;
 use idem_mysql::mysql_async::prelude::Queryable;
 use idem_testkit::faults::cancel::{Dropped, at_each_poll};
+use idem_testkit::random::fresh_seed;
 use support::{LEASE, Place, Request, kind_of, number, run, sealed};
 
 async fn narrow(place: &Place) -> MysqlStore {
@@ -36,7 +37,7 @@ async fn a_claim_that_is_dropped_leaves_a_pool_of_one_at_work() {
                 async move { request.send(&store).await }
             },
             async |_| {
-                let request = Request::new(format!("next-{round}-{}", rand()));
+                let request = Request::new(format!("next-{round}-{}", fresh_seed()));
                 let acquired = request.acquire(&store).await;
                 store.complete(&acquired.fence, &sealed("reply")).await?;
                 let again = request.again().send(&store).await;
@@ -91,11 +92,6 @@ async fn a_transaction_that_is_dropped_is_committed_whole_or_not_at_all() {
         }
     }
     panic!("it never ran to its end");
-}
-
-/// A number that no other round has.
-fn rand() -> u64 {
-    support::place::unique()
 }
 
 /// The handler's own limit cuts a query off, and what follows must not read that query's answer.

@@ -3,158 +3,58 @@
 
 mod support;
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use idem_core::admin::Admin;
-use idem_core::engine::{Call, Engine, Execution, Failure};
-use idem_core::operation::{LocalForm, Operation};
-use idem_core::outbox::OutboxMessage;
-use idem_core::reply::Reply;
-use idem_core::store::Store;
+use idem_core::async_trait;
+use idem_core::engine::Failure;
 use idem_postgres::PostgresStore;
-use idem_postgres::sqlx::{self, Row};
+use idem_postgres::sqlx::{self, PgConnection, Row};
+use idem_testkit::crashes::{Crashes, Shop};
+use idem_testkit::faults::messages::MessageProxy;
+use idem_testkit::fixture::SetupError;
 use support::own_server::OwnServer;
-use support::wire::{Cut, Wire};
-use support::{Random, Request, plain, print, run};
-use tokio::task::JoinSet;
+use support::wire::Messages;
+use support::{plain, run};
+use tokio::task::spawn_blocking;
 
-const KILLS: usize = 20;
-const CUTS: usize = 500;
-const CLIENTS: usize = 10;
-/// How long one key may take to be answered, kills and cuts and all.
-const PATIENCE: Duration = Duration::from_secs(120);
+struct Orders(Arc<OwnServer>);
 
-async fn take_order(store: PostgresStore, key: String, run: Execution) -> Result<Reply, Failure> {
-    let mut tx = run.transaction(&store).await?;
-    let insert = "INSERT INTO orders (key) VALUES ($1) RETURNING number";
-    let row = sqlx::query(insert).bind(&key).fetch_one(tx.connection()).await?;
-    let number: i64 = row.get(0);
-    tx.push(&OutboxMessage::new("order.created", key)?).await?;
-    Ok(tx.commit(Reply::from(number.to_string())).await?.into())
-}
-
-fn operation(form: LocalForm) -> Operation {
-    let builder = Operation::builder(format!("orders.{form:?}")).local_form(form);
-    builder.lease(Duration::from_secs(2)).attempts(u32::MAX).build().unwrap()
-}
-
-struct Load {
-    store: PostgresStore,
-    engine: Engine,
-    operations: [Operation; 2],
-    next_key: AtomicUsize,
-    enough: AtomicBool,
-}
-
-impl Load {
-    /// Takes keys and asks for each, as clients do, until it is answered; then once more.
-    async fn client(&self) -> Vec<(String, String)> {
-        let mut answers = Vec::new();
-        while !self.enough.load(Ordering::SeqCst) {
-            let number = self.next_key.fetch_add(1, Ordering::SeqCst);
-            let key = format!("order-{number}");
-            let answer = self.until_answered(number, &key).await;
-            let again = self.until_answered(number, &key).await;
-            assert_eq!(answer, again, "{key}: two answers");
-            answers.push((key, answer));
-        }
-        answers
+#[async_trait]
+impl Shop<PostgresStore> for Orders {
+    async fn order(&self, connection: &mut PgConnection, key: &str) -> Result<String, Failure> {
+        let insert = "INSERT INTO orders (key) VALUES ($1) RETURNING number::text";
+        Ok(sqlx::query_scalar(insert).bind(key).fetch_one(connection).await?)
     }
 
-    async fn until_answered(&self, number: usize, key: &str) -> String {
-        let began = Instant::now();
-        loop {
-            let Request { scope, key: name, .. } = Request::new(key);
-            let (store, owned) = (self.store.clone(), key.to_owned());
-            let call = Call::new(scope, name, print(1));
-            let handler = move |run| take_order(store, owned, run);
-            match self.engine.run(&self.operations[number % 2], call, handler).await {
-                Ok(outcome) => {
-                    let body = outcome.reply.body().expect("the reply is whole");
-                    return String::from_utf8(body.to_vec()).unwrap();
-                }
-                Err(error) if began.elapsed() > PATIENCE => panic!("{key}: at last {error}"),
-                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
-            }
-        }
+    async fn orders(&self) -> Result<Vec<(String, String)>, SetupError> {
+        let orders = sqlx::query("SELECT key, number::text FROM orders");
+        let rows = orders.fetch_all(&mut plain(&self.0.url).await).await?;
+        Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+    }
+
+    async fn kill_and_restart(&self) -> Result<(), SetupError> {
+        let server = self.0.clone();
+        let restarted = spawn_blocking(move || {
+            server.kill();
+            server.restart("");
+        });
+        Ok(restarted.await?)
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn kills_and_cuts_under_load_lose_nothing_and_double_nothing() {
-    let server = Arc::new(tokio::task::spawn_blocking(|| OwnServer::start("")).await.unwrap());
+    let crashes = Crashes::default();
+    let server = Arc::new(spawn_blocking(|| OwnServer::start("")).await.unwrap());
     let table = "CREATE TABLE orders (number bigserial, key text NOT NULL)";
     run(&mut plain(&server.url).await, table).await;
     let target = server.url.split(['@', '/']).nth(3).unwrap().parse().unwrap();
-    let wire = Wire::to(target).await;
-    let url = server.url.replace(&target.to_string(), &wire.address.to_string());
-    let builder = PostgresStore::builder().max_connections(8).max_transactions(CLIENTS as u32);
+    let proxy = MessageProxy::to(target, Messages::default).await.unwrap();
+    let url = server.url.replace(&target.to_string(), &proxy.address().to_string());
+    let builder = PostgresStore::builder().max_connections(8);
+    let builder = builder.max_transactions(crashes.clients as u32);
     let store = builder.acquire_limit(Duration::from_secs(2)).connect(&url).await.unwrap();
-    let engine = Engine::builder(store.clone()).one_commit_on(store.clone());
-    let load = Arc::new(Load {
-        engine: engine.namespace("shop").unwrap().build().unwrap(),
-        store,
-        operations: [operation(LocalForm::ClaimFirst), operation(LocalForm::OneCommit)],
-        next_key: AtomicUsize::new(0),
-        enough: AtomicBool::new(false),
-    });
-    let mut clients = JoinSet::new();
-    for _ in 0..CLIENTS {
-        let load = load.clone();
-        clients.spawn(async move { load.client().await });
-    }
-    wire.arm(Cut::OneIn(30, Random::new("crash")));
-    let mut kills = 0;
-    loop {
-        let (requests, replies, _) = wire.cuts();
-        if kills >= KILLS && requests + replies >= CUTS {
-            break;
-        }
-        let before = load.next_key.load(Ordering::SeqCst);
-        tokio::time::sleep(Duration::from_millis(700)).await;
-        if kills < KILLS && load.next_key.load(Ordering::SeqCst) > before {
-            let server = server.clone();
-            let killed = tokio::task::spawn_blocking(move || {
-                server.kill();
-                server.restart("");
-            });
-            killed.await.unwrap();
-            kills += 1;
-        }
-    }
-    load.enough.store(true, Ordering::SeqCst);
-    let mut answers = HashMap::new();
-    while let Some(client) = clients.join_next().await {
-        answers.extend(client.expect("no client lost its patience"));
-    }
-    wire.arm(Cut::Nothing);
-    let (requests, replies, commits) = wire.cuts();
-    println!(
-        "{kills} kills, {requests} requests and {replies} replies cut, {commits} of them at a \
-         COMMIT, {} keys",
-        answers.len()
-    );
-    assert!(replies > 0 && requests > 0 && commits > 0);
-    check(&load, &server.url, &answers).await;
-    load.engine.drain(Duration::from_secs(10)).await;
-    load.store.close().await;
-}
-
-async fn check(load: &Load, url: &str, answers: &HashMap<String, String>) {
-    let mut plain = plain(url).await;
-    let rows = sqlx::query("SELECT key, number::text FROM orders").fetch_all(&mut plain).await;
-    let rows: Vec<(String, String)> =
-        rows.unwrap().iter().map(|row| (row.get(0), row.get(1))).collect();
-    let effects: HashMap<String, String> = rows.iter().cloned().collect();
-    assert_eq!(rows.len(), effects.len(), "a key has two effects");
-    assert_eq!(&effects, answers, "each key's answer is that of its effect");
-    let messages = support::number(&mut plain, "SELECT count(*) FROM idem_outbox").await;
-    assert_eq!(usize::try_from(messages).unwrap(), answers.len(), "one message for each key");
-    let stats = load.store.stats().await.unwrap();
-    assert_eq!(usize::try_from(stats.completed).unwrap(), answers.len(), "{stats:?}");
-    assert_eq!((stats.live, stats.lapsed_begun, stats.lapsed_not_begun), (0, 0, 0), "{stats:?}");
-    assert!(load.store.lapsed(None, 10).await.unwrap().records.is_empty());
+    crashes.run(store.clone(), store.outbox(), &proxy, Arc::new(Orders(server))).await;
+    store.close().await;
 }

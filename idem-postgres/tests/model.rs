@@ -16,7 +16,8 @@ use idem_core::record::{Fence, Incarnation, Observed, Owner, Retention};
 use idem_core::store::Store;
 use idem_core::time::{Clock, ManualClock, Timestamp};
 use idem_postgres::PostgresStore;
-use support::{Place, Random, Request, Server, point, print, sealed};
+use idem_testkit::random::Random;
+use support::{Place, Request, Server, point, print, sealed};
 
 const STEPS: u32 = 1_500;
 const KEYS: [&str; 3] = ["a", "A", "a "];
@@ -46,7 +47,7 @@ async fn follow(server: Server, name: &str) {
         model: MemoryStore::with_clock(clock.clone()),
         clock,
         place,
-        random: Random::new(name),
+        random: Random::announced(name),
         fences: Vec::new(),
         requests: Vec::new(),
     };

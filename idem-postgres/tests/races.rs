@@ -10,7 +10,8 @@ use idem_core::error::ErrorKind;
 use idem_core::store::Store;
 use idem_postgres::PostgresStore;
 use idem_postgres::sqlx;
-use support::{Place, Random, Request, Server, kind_of, number, quick, run, sealed};
+use idem_testkit::random::Random;
+use support::{Place, Request, Server, kind_of, number, quick, run, sealed};
 use support::{point, until_somebody_waits};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
@@ -192,7 +193,7 @@ async fn only_never_inserts_though_the_record_goes_away() {
     for server in [Server::Postgres, Server::PgBouncer] {
         let place = Place::stepped(server).await;
         let store = place.open().await;
-        let mut random = Random::new("only");
+        let mut random = Random::announced("only");
         for round in 0..30 {
             let request = Request::new(format!("key-{round}"));
             let fence = request.acquire(&store).await.fence;

@@ -15,7 +15,8 @@ use idem_core::store::{Renewed, Store};
 use idem_core::transactional::TransactionalStore;
 use idem_postgres::sqlx::{self, Acquire};
 use idem_postgres::{Isolation, PostgresStore, PostgresTransaction};
-use support::wire::{Cut, Lose, Wire};
+use idem_testkit::faults::messages::{Cut, Lose, MessageProxy};
+use support::wire::Messages;
 use support::{LEASE, Place, Request, Server, kind_of, number, point, print, quick, run};
 use support::{sealed, until_somebody_waits};
 
@@ -298,18 +299,19 @@ async fn a_lost_acknowledgement_of_commit_is_resolved_by_the_own_record() {
     for isolation in LEVELS {
         for form in FORMS {
             let place = with_orders(Server::Postgres).await;
-            let wire = Wire::to(place.address()).await;
+            let proxy = MessageProxy::to(place.address(), Messages::default).await.unwrap();
             let builder = PostgresStore::builder().isolation(isolation);
-            let store = builder.connect(&place.url_at(wire.address)).await.unwrap();
+            let store = builder.connect(&place.url_at(proxy.address())).await.unwrap();
             let (engine, operation) = (engine(&store), operation(form));
-            wire.arm(Cut::Commit(Lose::Reply));
+            proxy.arm(Cut::Commit(Lose::Reply));
             let handler = {
                 let store = store.clone();
                 move |run| create_order(store, run)
             };
             let outcome = engine.run(&operation, call("key"), handler).await;
             let outcome = outcome.unwrap_or_else(|error| panic!("{isolation:?} {form:?}: {error}"));
-            assert_eq!(wire.cuts(), (0, 1, 1));
+            let cuts = proxy.cuts();
+            assert_eq!((cuts.requests, cuts.replies, cuts.commits), (0, 1, 1));
             assert!(outcome.is_executed(), "{isolation:?} {form:?}");
             assert_eq!(outcome.reply.body().unwrap(), "created");
             assert_eq!(orders(&place).await, 1, "{isolation:?} {form:?}");
@@ -322,17 +324,18 @@ async fn a_lost_request_of_commit_is_never_told_as_success() {
     for isolation in LEVELS {
         for form in FORMS {
             let place = with_orders(Server::Postgres).await;
-            let wire = Wire::to(place.address()).await;
+            let proxy = MessageProxy::to(place.address(), Messages::default).await.unwrap();
             let builder = PostgresStore::builder().isolation(isolation);
-            let store = builder.connect(&place.url_at(wire.address)).await.unwrap();
+            let store = builder.connect(&place.url_at(proxy.address())).await.unwrap();
             let (engine, operation) = (engine(&store), operation(form));
             let run = || {
                 let store = store.clone();
                 engine.run(&operation, call("key"), move |run| create_order(store, run))
             };
-            wire.arm(Cut::Commit(Lose::Request));
+            proxy.arm(Cut::Commit(Lose::Request));
             let first = run().await;
-            assert_eq!(wire.cuts(), (1, 0, 1));
+            let cuts = proxy.cuts();
+            assert_eq!((cuts.requests, cuts.replies, cuts.commits), (1, 0, 1));
             let error = first.expect_err("nothing was committed");
             println!("{isolation:?} {form:?}: {error}");
             assert!(!matches!(error, RunError::Invalid { .. }), "{error}");

@@ -6,15 +6,15 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::cluster::Cluster;
-use common::cutter::Cutter;
 use common::server::{BINARIES, Server};
-use common::{acquire, claim, fresh, key, reply};
+use common::{acquire, claim, fresh, key, proxy_to, reply};
 use idem_core::claim::Claimed;
 use idem_core::error::{ErrorKind, StoreError};
 use idem_core::record::Owner;
 use idem_core::store::{Renewed, Store};
 use idem_redis::redis::Value;
 use idem_redis::{RedisStore, RedisStoreBuilder};
+use idem_testkit::faults::proxy::Proxy;
 
 const LEASE: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// A primary and its replicas, each behind a relay that can be closed: replication then stops.
 struct Group {
     primary: Server,
-    replicas: Vec<(Server, Cutter)>,
+    replicas: Vec<(Server, Proxy)>,
 }
 
 impl Group {
@@ -30,8 +30,8 @@ impl Group {
         let primary = Server::start(binary, &["--repl-diskless-sync-delay", "0"]).await;
         let mut group = Self { primary, replicas: Vec::new() };
         for _ in 0..replicas {
-            let link = Cutter::to(group.primary.port()).await;
-            let port = link.port().to_string();
+            let link = proxy_to(group.primary.port()).await;
+            let port = link.address().port().to_string();
             let replica =
                 Server::start(binary, &["--replicaof", &format!("127.0.0.1 {port}")]).await;
             group.replicas.push((replica, link));
@@ -67,7 +67,7 @@ async fn without_the_wait_a_failover_forgets_a_reply_that_was_acknowledged() {
         let mut group = Group::start(binary, 1).await;
         let config = fresh();
         let store = group.store(config.clone()).await;
-        group.replicas[0].1.close();
+        group.replicas[0].1.cut();
         let acquired = acquire(&store, &key("k"), LEASE).await;
         store.complete(&acquired.fence, &reply("charged")).await.unwrap();
 
@@ -91,7 +91,7 @@ async fn with_the_wait_nothing_starts_that_the_replica_does_not_have() {
         store.complete(&done.fence, &reply("charged")).await.unwrap();
         let open = acquire(&store, &key("open"), LEASE).await;
 
-        group.replicas[0].1.close();
+        group.replicas[0].1.cut();
         let owner = Owner::random();
         let refused = claim(&store, &key("late"), owner, LEASE).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::OutcomeUnknown);
@@ -124,7 +124,7 @@ async fn the_wait_does_not_choose_which_replica_is_promoted() {
         let mut group = Group::start(binary, 2).await;
         let config = fresh().wait_for_replicas(1, PATIENCE);
         let store = group.store(config.clone()).await;
-        group.replicas[1].1.close();
+        group.replicas[1].1.cut();
         let acquired = acquire(&store, &key("k"), LEASE).await;
         store.complete(&acquired.fence, &reply("charged")).await.unwrap();
 
@@ -145,7 +145,7 @@ async fn an_answer_that_rests_on_an_earlier_write_waits_for_that_too() {
         let (done, freed) = (key("done"), key("freed"));
         let acquired = acquire(&store, &done, LEASE).await;
         let rejected = acquire(&store, &freed, LEASE).await;
-        group.replicas[0].1.close();
+        group.replicas[0].1.cut();
         // Written here, and nowhere else.
         assert!(store.complete(&acquired.fence, &reply("charged")).await.is_err());
         assert!(store.release(&rejected.fence).await.is_err());

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::cluster::Cluster;
-use common::cutter::Cutter;
-use common::fresh;
 use common::load::{Ledger, check, flush_scripts, start, until_progress};
 use common::server::{BINARIES, Server};
+use common::{fresh, proxy_to};
 
 const KILLS: usize = 20;
 const CUTS: usize = 500;
@@ -24,12 +23,13 @@ async fn kills_cuts_and_flushes_double_nothing_and_lose_nothing() {
 async fn torment_one_server(binary: &'static str) {
     let mut server =
         Server::start(binary, &["--appendonly", "yes", "--appendfsync", "always"]).await;
-    let cutter = Cutter::to(server.port()).await;
+    let proxy = proxy_to(server.port()).await;
+    let url = format!("redis://{}", proxy.address());
     let config = fresh().call_limit(Duration::from_secs(2));
     let ledger = Arc::new(Ledger::default());
     let mut stores = Vec::new();
     for _ in 0..4 {
-        stores.push(config.clone().connect(&cutter.url()).await.unwrap());
+        stores.push(config.clone().connect(&url).await.unwrap());
     }
     let workers = start(&stores, 3, &ledger);
     let flushing = tokio::spawn(flush_scripts(server.url(), ledger.clone()));
@@ -39,7 +39,7 @@ async fn torment_one_server(binary: &'static str) {
         assert!(started.elapsed() < Duration::from_secs(300), "{kills} kills, {cuts} cuts");
         until_progress(&ledger).await;
         // Only a cut that met a connection counts.
-        cuts += cutter.cut().min(1);
+        cuts += proxy.sever().min(1);
         if kills < KILLS && cuts >= kills * CUTS / KILLS {
             until_progress(&ledger).await;
             server.kill();
@@ -84,7 +84,7 @@ async fn torment_a_cluster(binary: &'static str) {
     while cuts < most_cuts || kills < most_kills {
         assert!(started.elapsed() < Duration::from_secs(300), "{kills} kills, {cuts} cuts");
         until_progress(&ledger).await;
-        cuts += cluster.nodes.iter().map(|node| node.cutter.cut()).max().unwrap().min(1);
+        cuts += cluster.nodes.iter().map(|node| node.proxy.sever()).max().unwrap().min(1);
         if kills < most_kills && cuts >= kills * most_cuts / most_kills {
             let node = &mut cluster.nodes[kills % 3].server;
             node.kill();

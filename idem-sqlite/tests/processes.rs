@@ -19,8 +19,9 @@ use idem_core::transactional::TransactionalStore;
 use idem_sqlite::SqliteStore;
 use idem_sqlite::sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use idem_sqlite::sqlx::{self, ConnectOptions, Executor, SqliteConnection};
+use idem_testkit::random::Random;
 
-use crate::support::{Place, Random, Request, point, sealed};
+use crate::support::{Place, Request, point, sealed};
 
 const KILLS: u64 = 24;
 const KEYS_PER_START: u64 = 30;
@@ -30,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
 fn two_processes_and_kill_leave_one_effect_for_each_key() {
-    let mut random = Random::new("two_processes_and_kill_leave_one_effect_for_each_key");
+    let mut random = Random::announced("two_processes_and_kill_leave_one_effect_for_each_key");
     let place = Place::new();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(make_tables(&place));
@@ -118,7 +119,7 @@ fn worker() {
     let Ok(path) = std::env::var("IDEM_WORKER_STORE") else { return };
     end_with_parent();
     let number = |name: &str| -> u64 { std::env::var(name).unwrap().parse().unwrap() };
-    let random = Random::seeded(number("IDEM_WORKER_SEED"));
+    let random = Random::from_seed(number("IDEM_WORKER_SEED"));
     let finishes = std::env::var("IDEM_WORKER_FINISHES").unwrap() == "true";
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(work(Path::new(&path), random, number("IDEM_WORKER_KEYS"), finishes));

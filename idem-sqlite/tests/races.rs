@@ -11,8 +11,9 @@ use idem_core::record::Incarnation;
 use idem_core::store::Store;
 use idem_core::time::ManualClock;
 use idem_sqlite::SqliteStore;
+use idem_testkit::random::Random;
 
-use crate::support::{LEASE, Place, Random, Request, sealed};
+use crate::support::{LEASE, Place, Request, sealed};
 
 /// Long enough for a slow machine with many callers: these tests are about who wins.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -72,7 +73,7 @@ async fn of_64_claims_of_one_key_one_wins() {
 async fn of_each_of_200_keys_one_of_8_claims_wins() {
     let (place, clock) = (Place::new(), Arc::new(ManualClock::new()));
     let stores = two_stores(&place, &clock).await;
-    let mut random = Random::new("of_each_of_200_keys_one_of_8_claims_wins");
+    let mut random = Random::announced("of_each_of_200_keys_one_of_8_claims_wins");
     let mut requests: Vec<Request> = (0..200)
         .flat_map(|number| {
             let request = Request::new(&format!("key {number}"));

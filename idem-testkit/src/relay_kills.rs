@@ -270,7 +270,7 @@ impl Killer<'_> {
 
     /// SIGKILL.
     fn kill_one(&mut self) {
-        let place = self.random.below(self.relays.len());
+        let place = self.random.index(self.relays.len());
         let mut relay = self.relays.swap_remove(place);
         relay.kill().expect("it can be killed");
         let status = relay.wait().expect("it ends");

@@ -80,10 +80,10 @@ enum Late {
 impl Late {
     fn draw(cx: &Context) -> Self {
         let mut random = cx.random();
-        match random.below(8) {
+        match random.index(8) {
             0..=3 => Self::Not,
-            4..=6 => Self::Yields(1 + random.below(6)),
-            _ => Self::Sleeps(Duration::from_micros(200 * (1 + random.below(8) as u64))),
+            4..=6 => Self::Yields(1 + random.index(6)),
+            _ => Self::Sleeps(Duration::from_micros(200 * (1 + random.index(8) as u64))),
         }
     }
 

@@ -15,13 +15,10 @@ use idem_core::store::Store;
 pub(crate) mod fixture;
 pub(crate) mod own_server;
 pub(crate) mod place;
-pub(crate) mod random;
 pub(crate) mod wire;
 
 #[allow(unused_imports)]
 pub(crate) use place::{Collation, Manner, Place, number, run};
-#[allow(unused_imports)] // As above.
-pub(crate) use random::Random;
 
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
 pub(crate) const RETENTION: Duration = Duration::from_secs(3_600);

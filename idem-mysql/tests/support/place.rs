@@ -8,6 +8,7 @@ use idem_core::time::micros;
 use idem_mysql::mysql_async::prelude::Queryable;
 use idem_mysql::mysql_async::{Conn, Opts, OptsBuilder};
 use idem_mysql::{Isolation, MysqlStore, MysqlStoreBuilder};
+use idem_testkit::random::fresh_seed;
 
 pub(crate) fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| {
@@ -80,7 +81,7 @@ impl Place {
     pub(crate) async fn on(server: &str, manner: Manner) -> Self {
         let place = Self {
             server: server.to_owned(),
-            database: format!("idem_test_{:016x}", unique()),
+            database: format!("idem_test_{:016x}", fresh_seed()),
             manner,
             clock: AtomicI64::new(1_800_000_000_000_000),
         };
@@ -187,12 +188,6 @@ impl Drop for Place {
             panic!("the test's database was not dropped");
         }
     }
-}
-
-/// A number that no other test has.
-pub(crate) fn unique() -> u64 {
-    use std::hash::{BuildHasher, RandomState};
-    RandomState::new().hash_one(std::process::id())
 }
 
 fn in_database(url: &str, database: &str) -> String {

@@ -13,17 +13,15 @@ use idem_core::record::{OperationName, Owner, Recovery, Retention};
 use idem_core::store::Store;
 use idem_postgres::sqlx::{self, AssertSqlSafe, Connection, Executor, PgConnection};
 use idem_postgres::{PostgresStore, PostgresStoreBuilder};
+use idem_testkit::random::Random;
 
 pub(crate) mod fixture;
 pub(crate) mod own_server;
 pub(crate) mod place;
-pub(crate) mod random;
 pub(crate) mod wire;
 
 #[allow(unused_imports)]
 pub(crate) use place::{Place, Server};
-#[allow(unused_imports)] // As above.
-pub(crate) use random::Random;
 
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
 pub(crate) const RETENTION: Duration = Duration::from_secs(3_600);
@@ -107,7 +105,7 @@ pub(crate) fn sealed(bytes: impl AsRef<[u8]>) -> Sealed {
 
 /// Bytes that no table can store in less room.
 pub(crate) fn incompressible(bytes: usize) -> Vec<u8> {
-    let mut random = Random::new("incompressible");
+    let mut random = Random::announced("incompressible");
     std::iter::repeat_with(|| random.next().to_le_bytes()).flatten().take(bytes).collect()
 }
 

@@ -71,14 +71,17 @@ impl OwnServer {
         script(&format!("kill -HUP $(cat {})", self.pid_file().display()));
     }
 
-    /// Kills every process of it with SIGKILL, the first one first, so that it cannot react. Where
+    /// Kills every process of it with SIGKILL, the first one first, so that it cannot react. It is
+    /// stopped before that, so that no child of its is born meanwhile and left behind. Where
     /// nobody buries the dead, as in a container, a server takes them for alive: so its lock file
     /// goes too.
     pub(crate) fn kill(&self) {
         let pid = self.pid_file();
         let pid = pid.display();
         script(&format!(
-            "pid=$(cat {pid}); children=$(ps -o pid= --ppid $pid); \
+            "pid=$(cat {pid}); kill -STOP $pid; \
+             while ! grep -q '^State:.[TZ]' /proc/$pid/status; do sleep 0.01; done; \
+             children=$(ps -o pid= --ppid $pid); \
              kill -KILL $pid $children 2>/dev/null || true; \
              for one in $pid $children; do \
                while kill -0 $one 2>/dev/null && ! grep -q '^State:.Z' /proc/$one/status 2>/dev/null; \

@@ -8,8 +8,8 @@ use idem_core::time::micros;
 use idem_postgres::PostgresStore;
 use idem_postgres::PostgresStoreBuilder;
 use idem_postgres::sqlx::PgConnection;
+use idem_testkit::random::fresh_seed;
 
-use super::random::Random;
 use super::{number, plain, run};
 
 /// Which of the servers a test uses.
@@ -61,7 +61,7 @@ pub(crate) struct Place {
 impl Place {
     /// A fresh database on the server's own clock.
     pub(crate) async fn new(server: Server) -> Self {
-        let database = format!("idem_test_{:016x}", Random::unique());
+        let database = format!("idem_test_{:016x}", fresh_seed());
         let mut connection = plain(&server.back()).await;
         run(&mut connection, &format!("CREATE DATABASE {database} TEMPLATE template0")).await;
         Self { server, database, clock: AtomicI64::new(START) }
@@ -176,14 +176,6 @@ impl Drop for Place {
         if dropped.join().is_err() && !std::thread::panicking() {
             panic!("the test's database was not dropped");
         }
-    }
-}
-
-impl Random {
-    /// A number that no other test has.
-    fn unique() -> u64 {
-        use std::hash::{BuildHasher, RandomState};
-        RandomState::new().hash_one(std::process::id())
     }
 }
 

@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use idem_redis::redis;
+use idem_testkit::faults::proxy::Proxy;
 
-use super::cutter::Cutter;
+use super::proxy_to;
 use super::server::{Server, free_port};
 
 /// Three primaries, each of which tells clients to come through a relay.
@@ -15,7 +16,7 @@ pub(crate) struct Cluster {
 
 pub(crate) struct Node {
     pub(crate) server: Server,
-    pub(crate) cutter: Cutter,
+    pub(crate) proxy: Proxy,
     bus: u16,
 }
 
@@ -60,7 +61,8 @@ impl Cluster {
     }
 
     pub(crate) fn url(&self) -> String {
-        let nodes = self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.cutter.port()));
+        let nodes =
+            self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.proxy.address().port()));
         format!("redis-cluster://{}", nodes.collect::<Vec<_>>().join(","))
     }
 
@@ -86,8 +88,8 @@ impl Cluster {
 impl Node {
     async fn start(binary: &'static str) -> Self {
         let (port, bus) = (free_port(), free_port());
-        let cutter = Cutter::to(port).await;
-        let (announced, bus_text) = (cutter.port().to_string(), bus.to_string());
+        let proxy = proxy_to(port).await;
+        let (announced, bus_text) = (proxy.address().port().to_string(), bus.to_string());
         let options = [
             ["--cluster-enabled", "yes"],
             ["--cluster-announce-ip", "127.0.0.1"],
@@ -99,7 +101,7 @@ impl Node {
             ["--appendfsync", "always"],
         ];
         let server = Server::start_on(binary, port, options.as_flattened()).await;
-        Self { server, cutter, bus }
+        Self { server, proxy, bus }
     }
 
     async fn meet(&self, other: &Self) {

@@ -3,11 +3,11 @@
 #![allow(dead_code)] // Each test file uses a part of it.
 
 pub(crate) mod cluster;
-pub(crate) mod cutter;
 pub(crate) mod fixture;
 pub(crate) mod load;
 pub(crate) mod server;
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use idem_core::claim::{Acquired, Claim, Claimed, Takeover};
@@ -18,6 +18,7 @@ use idem_core::key::{Key, Scope};
 use idem_core::record::{OperationName, Owner, Retention};
 use idem_core::store::Store;
 use idem_redis::{RedisStore, RedisStoreBuilder};
+use idem_testkit::faults::proxy::Proxy;
 
 /// The servers that the start script starts.
 pub(crate) const SERVERS: [&str; 4] =
@@ -28,6 +29,11 @@ pub(crate) fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| {
         panic!("{name} is not set: start the servers of this crate (scripts/servers.d/redis.sh)")
     })
+}
+
+/// A proxy to a server on loopback, whose connections a test cuts.
+pub(crate) async fn proxy_to(port: u16) -> Proxy {
+    Proxy::to(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await.unwrap()
 }
 
 /// Settings with a namespace that no other test uses.

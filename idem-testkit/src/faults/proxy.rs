@@ -114,6 +114,8 @@ impl Proxy {
             armed: Mutex::new(None),
             fired: watch::Sender::new(0),
             cut: watch::Sender::new(false),
+            severed: watch::Sender::new(0),
+            open: AtomicUsize::new(0),
             accepted: AtomicUsize::new(0),
         });
         let accepting = tokio::spawn(accept(listener, target, shared.clone())).abort_handle();
@@ -155,6 +157,13 @@ impl Proxy {
         self.shared.accepted.load(Ordering::SeqCst)
     }
 
+    /// Resets every connection that is open now, and says how many those were. New ones go through.
+    pub fn sever(&self) -> usize {
+        let open = self.shared.open.load(Ordering::SeqCst);
+        self.shared.severed.send_modify(|times| *times += 1);
+        open
+    }
+
     /// Resets every connection, and every new one at once, until [`heal`](Self::heal): the
     /// server cannot be reached.
     pub fn cut(&self) {
@@ -179,6 +188,8 @@ pub(super) struct Shared {
     armed: Mutex<Option<Fault>>,
     fired: watch::Sender<usize>,
     pub(super) cut: watch::Sender<bool>,
+    pub(super) severed: watch::Sender<usize>,
+    pub(super) open: AtomicUsize,
     accepted: AtomicUsize,
 }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -25,6 +25,8 @@ pub(super) async fn relay(mut client: TcpStream, mut server: TcpStream, shared: 
     let _ = client.set_nodelay(true);
     let _ = server.set_nodelay(true);
     let silent = AtomicBool::new(false);
+    let mut severed = shared.severed.subscribe();
+    let _open = Open::count(&shared.open);
     let end = {
         let (from_client, to_client) = client.split();
         let (from_server, to_server) = server.split();
@@ -34,9 +36,12 @@ pub(super) async fn relay(mut client: TcpStream, mut server: TcpStream, shared: 
         let (mut request_open, mut reply_open) = (true, true);
         loop {
             let (end, open) = tokio::select! {
+                // Nothing passes any more once a cut was asked for.
+                biased;
+                _ = cut.wait_for(|cut| *cut) => break End::Reset,
+                _ = severed.changed() => break End::Reset,
                 end = &mut request, if request_open => (end, &mut request_open),
                 end = &mut reply, if reply_open => (end, &mut reply_open),
-                _ = cut.wait_for(|cut| *cut) => break End::Reset,
             };
             *open = false;
             if end != End::Finished || !(request_open || reply_open) {
@@ -46,6 +51,22 @@ pub(super) async fn relay(mut client: TcpStream, mut server: TcpStream, shared: 
     };
     if end == End::Reset {
         let _ = client.set_zero_linger();
+    }
+}
+
+/// Counts one connection for as long as it is open.
+struct Open<'c>(&'c AtomicUsize);
+
+impl<'c> Open<'c> {
+    fn count(open: &'c AtomicUsize) -> Self {
+        open.fetch_add(1, Ordering::SeqCst);
+        Self(open)
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

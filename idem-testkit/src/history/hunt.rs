@@ -128,9 +128,9 @@ impl Client {
     async fn run(mut self, calls: usize) {
         for _ in 0..calls {
             // A future that is dropped half-way leaves a call whose outcome is unknown.
-            let polls = if self.random.below(12) == 0 { self.random.below(3) } else { usize::MAX };
+            let polls = if self.random.index(12) == 0 { self.random.index(3) } else { usize::MAX };
             after_polls(polls, self.call()).await;
-            if self.random.below(3) == 0 {
+            if self.random.index(3) == 0 {
                 tokio::task::yield_now().await;
             }
         }
@@ -139,7 +139,7 @@ impl Client {
     /// One call. Errors are part of the history.
     pub(super) async fn call(&mut self) -> Result<(), StoreError> {
         let fence = self.some_fence();
-        match (self.random.below(16), fence) {
+        match (self.random.index(16), fence) {
             (0..=5, _) | (_, None) => {
                 let ask = self.ask();
                 if let Claimed::Acquired(held) = self.store.claim(&ask.claim()).await? {
@@ -150,12 +150,12 @@ impl Client {
             (6, Some(fence)) => self.store.renew(&fence, LONG).await.map(drop),
             (7 | 8, Some(fence)) => self.store.renew(&fence, Duration::ZERO).await.map(drop),
             (9 | 10, Some(fence)) => {
-                let number = u32::try_from(1 + self.random.below(2)).expect("it is 1 or 2");
-                let payload = [u8::try_from(self.random.below(2)).expect("it is 0 or 1")];
+                let number = u32::try_from(1 + self.random.index(2)).expect("it is 1 or 2");
+                let payload = [u8::try_from(self.random.index(2)).expect("it is 0 or 1")];
                 self.store.checkpoint(&fence, &recovery(number, payload), LONG).await.map(drop)
             }
             (11 | 12, Some(fence)) => {
-                let reply = [u8::try_from(self.random.below(3)).expect("it is below 3")];
+                let reply = [u8::try_from(self.random.index(3)).expect("it is below 3")];
                 self.store.complete(&fence, &sealed(reply)).await
             }
             (13, Some(fence)) => self.store.release(&fence).await,
@@ -170,28 +170,28 @@ impl Client {
         if fences.is_empty() {
             return None;
         }
-        let back = if self.random.below(4) == 0 { self.random.below(fences.len()) } else { 0 };
+        let back = if self.random.index(4) == 0 { self.random.index(fences.len()) } else { 0 };
         Some(fences[fences.len() - 1 - back].clone())
     }
 
     fn ask(&mut self) -> Ask {
         // Now and then the same call again.
         let owner = match self.owners.last() {
-            Some(owner) if self.random.below(5) == 0 => *owner,
+            Some(owner) if self.random.index(5) == 0 => *owner,
             _ => Owner::from_bytes(self.random.bytes()),
         };
         self.owners.push(owner);
         let mut ask = Ask::new(self.scope.clone(), self.key.clone(), owner);
-        if self.random.below(8) == 0 {
+        if self.random.index(8) == 0 {
             ask = ask.print(print(2));
         }
-        ask.marks_begun = self.random.below(4) == 0;
-        ask = match self.random.below(6) {
+        ask.marks_begun = self.random.index(4) == 0;
+        ask = match self.random.index(6) {
             0 => ask.retention(Retention::of(Duration::ZERO)),
             1 => ask.retention(Retention::at_least(Duration::ZERO, KEPT)),
             _ => ask,
         };
-        match self.random.below(6) {
+        match self.random.index(6) {
             0 => ask.takeover(Takeover::Never),
             1 => match self.some_fence() {
                 Some(Fence { incarnation, attempt, .. }) => {

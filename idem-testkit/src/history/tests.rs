@@ -35,9 +35,9 @@ async fn overlapping(seed: u64, calls: usize) -> Vec<Operation> {
     for (index, operation) in operations.iter_mut().enumerate() {
         let at = 100 + 10 * index;
         let ms = |time: usize| Duration::from_millis(time as u64);
-        operation.invoked = ms(at - random.below(28));
-        operation.returned = Some(ms(at + random.below(28)));
-        if random.below(10) == 0 {
+        operation.invoked = ms(at - random.index(28));
+        operation.returned = Some(ms(at + random.index(28)));
+        if random.index(10) == 0 {
             (operation.answer, operation.returned) = (Answer::Unknown, None);
         }
     }
@@ -46,7 +46,7 @@ async fn overlapping(seed: u64, calls: usize) -> Vec<Operation> {
 
 /// Gives two calls each other's answers, or one the answer of an earlier call.
 fn corrupt(operations: &mut [Operation], random: &mut Random) {
-    let (a, b) = (random.below(operations.len()), random.below(operations.len()));
+    let (a, b) = (random.index(operations.len()), random.index(operations.len()));
     let answer = operations[a].answer.clone();
     operations[a].answer = operations[b].answer.clone();
     operations[b].answer = answer;

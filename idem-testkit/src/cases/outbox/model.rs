@@ -56,7 +56,7 @@ async fn random_verbs(cx: Context) -> CaseResult {
 
 impl Lockstep {
     fn below(&self, bound: usize) -> usize {
-        self.cx.random().below(bound)
+        self.cx.random().index(bound)
     }
 
     fn seconds(&self, bound: usize) -> Duration {
