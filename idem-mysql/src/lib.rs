@@ -37,6 +37,8 @@ mod claim;
 #[cfg(test)]
 mod conditions;
 mod config;
+#[cfg(test)]
+mod contended;
 mod failure;
 mod outbox;
 #[cfg(test)]

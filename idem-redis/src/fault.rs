@@ -37,7 +37,11 @@ impl Call {
     /// The driver's error. A server's text may repeat what it was sent, so none of it is kept
     /// (R24).
     pub(crate) fn failed(self, error: RedisError) -> StoreError {
-        let kept = |kind, detail: &'static str| StoreError::new(kind, self.verb, detail);
+        // Every kind but the unknown outcome says that nothing was written.
+        let kept = |kind, detail: &'static str| match self.resent && self.writes {
+            true => self.unanswered(detail),
+            false => StoreError::new(kind, self.verb, detail),
+        };
         match (error.kind(), error.code()) {
             (_, Some("OOM")) => kept(ErrorKind::StoreFull, "the server is out of memory"),
             (_, Some("WRONGTYPE")) => {
@@ -105,14 +109,19 @@ mod tests {
         let once = Call { verb: Verb::Claim, writes: true, resent: false };
         let again = Call { resent: true, ..once };
         let read = Call { writes: false, ..again };
-        for code in ["MISCONF", "NOREPLICAS", "BUSY"] {
-            assert_eq!(answered(code, once), ErrorKind::NotApplied, "{code}");
+        for (code, kind) in [
+            ("MISCONF", ErrorKind::NotApplied),
+            ("NOREPLICAS", ErrorKind::NotApplied),
+            ("BUSY", ErrorKind::NotApplied),
+            ("OOM", ErrorKind::StoreFull),
+            ("WRONGTYPE", ErrorKind::CorruptRecord),
+            ("NOAUTH", ErrorKind::WrongSchema),
+        ] {
+            assert_eq!(answered(code, once), kind, "{code}");
             assert_eq!(answered(code, again), ErrorKind::OutcomeUnknown, "{code}");
-            assert_eq!(answered(code, read), ErrorKind::NotApplied, "{code}");
+            assert_eq!(answered(code, read), kind, "{code}");
         }
         assert_eq!(answered("ERR", once), ErrorKind::OutcomeUnknown);
-        assert_eq!(answered("OOM", once), ErrorKind::StoreFull);
-        assert_eq!(answered("WRONGTYPE", once), ErrorKind::CorruptRecord);
     }
 
     #[test]

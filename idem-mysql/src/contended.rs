@@ -1,0 +1,164 @@
+//! Writers that have all read the same record, and wait for its lock: one of them writes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use idem_core::claim::{Claim, Claimed, Takeover};
+use idem_core::codec::Sealed;
+use idem_core::error::ErrorKind;
+use idem_core::fingerprint::{Fingerprint, Fingerprints, Scheme};
+use idem_core::key::{Key, Scope};
+use idem_core::record::{OperationName, Owner, Recovery, Retention, State};
+use idem_core::store::Store;
+use mysql_async::Conn;
+use mysql_async::prelude::Queryable;
+use tokio::task::JoinSet;
+
+use crate::MysqlStore;
+
+struct Contended {
+    store: MysqlStore,
+    prefix: String,
+    plain: Conn,
+}
+
+impl Contended {
+    async fn new() -> Self {
+        let url = std::env::var("IDEM_MYSQL_URL")
+            .expect("set IDEM_MYSQL_URL to a server for tests; scripts/test starts one");
+        let [a, b, c, d, ..] = *Owner::random().as_bytes();
+        let prefix = format!("idem_contended_{:08x}", u32::from_be_bytes([a, b, c, d]));
+        let builder = MysqlStore::builder().table_prefix(&prefix);
+        let store = builder.lock_wait(Duration::from_secs(9)).connect(&url).await.unwrap();
+        let plain = store.pool().get_conn().await.unwrap();
+        Self { store, prefix, plain }
+    }
+
+    async fn run(&mut self, statement: &str) {
+        self.plain.query_drop(statement.replace('@', &self.prefix)).await.unwrap();
+    }
+
+    /// Locks every record, so that who has read one waits before it writes.
+    async fn lock(&mut self) {
+        self.run("BEGIN").await;
+        self.run("SELECT COUNT(*) FROM @_records FOR UPDATE").await;
+    }
+
+    /// Waits until so many writers wait, and lets them go.
+    async fn let_go(&mut self, writers: u64) {
+        self.until_waiting(writers).await;
+        self.run("COMMIT").await;
+    }
+
+    async fn until_waiting(&mut self, writers: u64) {
+        // While the records are locked, whoever writes waits.
+        let waiting = "SELECT COUNT(*) FROM information_schema.PROCESSLIST \
+             WHERE info LIKE 'UPDATE @_records%'";
+        let waiting = waiting.replace('@', &self.prefix);
+        while self.plain.query_first::<u64, _>(&waiting).await.unwrap() != Some(writers) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    async fn end(mut self) {
+        for table in ["outbox_keys", "outbox", "records", "schema"] {
+            self.run(&format!("DROP TABLE @_{table}")).await;
+        }
+    }
+}
+
+async fn claim(store: &MysqlStore, key: &str, lease: Duration) -> Claimed {
+    let (scope, key) = (Scope::new("s").unwrap(), Key::opaque(key).unwrap());
+    let prints = Fingerprints::new(Fingerprint::from_parts(Scheme::V1, [1; 32]));
+    let takeover = Takeover::Below { attempts: 9, younger_than: Duration::MAX };
+    let retention = Retention::of(Duration::from_secs(3_600));
+    let (owner, operation) = (Owner::random(), OperationName::new("charge").unwrap());
+    let claim = Claim::new(&scope, &key, owner, &operation, &prints, lease, retention, takeover);
+    store.claim(&claim).await.unwrap()
+}
+
+const LEASE: Duration = Duration::from_secs(30);
+
+#[tokio::test]
+async fn of_many_that_read_the_same_record_one_takes_it_over() {
+    let mut contended = Contended::new().await;
+    let Claimed::Acquired(_) = claim(&contended.store, "k", Duration::from_millis(1)).await else {
+        panic!("nobody else is here")
+    };
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    contended.lock().await;
+    let mut takers = JoinSet::new();
+    for _ in 0..4 {
+        let store = contended.store.clone();
+        takers.spawn(async move { claim(&store, "k", LEASE).await });
+    }
+    contended.let_go(4).await;
+    let told = takers.join_all().await;
+    let won = told.iter().filter(|told| matches!(told, Claimed::Acquired(_))).count();
+    assert_eq!(won, 1, "{told:?}");
+    contended.end().await;
+}
+
+#[tokio::test]
+async fn of_a_holder_and_a_taker_one_writes_and_the_other_is_told() {
+    for verb in ["complete", "checkpoint", "renew", "release"] {
+        let mut contended = Contended::new().await;
+        let held = match claim(&contended.store, verb, Duration::from_millis(1)).await {
+            Claimed::Acquired(held) => held.fence,
+            told => panic!("{told:?}"),
+        };
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        contended.lock().await;
+        let store = Arc::new(contended.store.clone());
+        let holder = tokio::spawn({
+            let (store, held) = (store.clone(), held.clone());
+            async move {
+                let reply = Sealed::from_bytes("reply");
+                let recovery = Recovery { number: 1, payload: reply.clone() };
+                match verb {
+                    "complete" => store.complete(&held, &reply).await,
+                    "checkpoint" => store.checkpoint(&held, &recovery, LEASE).await.map(drop),
+                    "renew" => store.renew(&held, LEASE).await.map(drop),
+                    _ => store.release(&held).await,
+                }
+            }
+        });
+        let taker = tokio::spawn(async move { claim(&store, verb, LEASE).await });
+        // A release waits with a DELETE.
+        contended.let_go(if verb == "release" { 1 } else { 2 }).await;
+        let (told, taken) = (holder.await.unwrap(), taker.await.unwrap());
+        let stands = contended.store.get(&held.scope, &held.key).await.unwrap().unwrap().record;
+        match told {
+            Ok(()) if verb == "release" => assert_eq!(stands.attempt, 1, "{verb}: {taken:?}"),
+            Ok(()) => assert!(stands.owner == held.owner, "{verb}: {taken:?}"),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::FenceLost, "{verb}: {error}");
+                assert_eq!(stands.attempt, 2, "{verb}");
+                assert!(matches!(stands.state, State::InProgress { .. }), "{verb}");
+            }
+        }
+        contended.end().await;
+    }
+}
+
+/// A record that went and came again counts its writes from the beginning.
+#[tokio::test]
+async fn a_holder_does_not_write_to_another_life_of_its_record() {
+    let mut contended = Contended::new().await;
+    let held = match claim(&contended.store, "k", LEASE).await {
+        Claimed::Acquired(held) => held.fence,
+        told => panic!("{told:?}"),
+    };
+    contended.lock().await;
+    let holder = tokio::spawn({
+        let (store, held) = (contended.store.clone(), held.clone());
+        async move { store.complete(&held, &Sealed::from_bytes("reply")).await }
+    });
+    contended.until_waiting(1).await;
+    contended.run("UPDATE @_records SET incarnation = REPEAT('z', 16)").await;
+    contended.run("COMMIT").await;
+    assert_eq!(holder.await.unwrap().unwrap_err().kind(), ErrorKind::FenceLost);
+    let stands = contended.store.get(&held.scope, &held.key).await.unwrap().unwrap().record;
+    assert!(matches!(stands.state, State::InProgress { .. }));
+    contended.end().await;
+}
