@@ -42,7 +42,7 @@ fn what_a_listing_prints_can_be_typed_back() {
     assert_eq!(all.len(), 2);
     for record in all {
         let (scope, key) = &record;
-        assert_eq!(listed(&bench, &["--scope", scope]), [record.clone()]);
+        assert_eq!(listed(&bench, &["--scope", scope]), std::slice::from_ref(&record));
         let seen = bench.operate("inspect", &["--json", "--scope", scope, "--key", key]);
         assert_eq!((seen.code, &seen.json()["key"]), (0, &json!(key)), "{}", seen.err);
     }
