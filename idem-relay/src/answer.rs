@@ -117,6 +117,8 @@ mod tests {
             assert!(answer(503, &[(name, "false")]).unwrap_err().is_poison());
             assert!(!answer(400, &[(name, "true")]).unwrap_err().is_poison());
         }
+        // A key that is kept no longer is no protection.
+        assert!(answer(503, &[("idempotency-key-lifetime", "0")]).unwrap_err().is_poison());
     }
 
     #[test]

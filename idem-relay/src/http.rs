@@ -43,7 +43,8 @@ const ORDERING_KEY: HeaderName = HeaderName::from_static("idem-ordering-key");
 ///
 /// - 400, 410, 413, 414, 415, 422 and 431, which refuse this very message;
 /// - a failure that the receiver has stored under the message's id, and so would repeat;
-/// - a failure that it says not to retry (`x-should-retry: false`).
+/// - a failure that it says not to retry (`x-should-retry: false`), or after which it keeps the
+///   id no longer (`Idempotency-Key-Lifetime: 0`).
 ///
 /// All the rest is tried again: also 401, 403, 404, other 4xx, 501 and redirects, which are not
 /// followed. A relay outlives a wrong credential and a deployment that comes late. No try comes

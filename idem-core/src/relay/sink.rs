@@ -44,7 +44,8 @@ pub trait Sink: Send + Sync + 'static {
     /// Whether another try is worth it, and when.
     ///
     /// # Cancel safety
-    /// Dropped when the delivery takes longer than the relay's limit, or the relay is dropped.
+    /// Dropped when the delivery takes longer than the relay's limit, or the relay is dropped. One
+    /// that blocks its thread cannot be dropped, and keeps the messages of its ordering key.
     async fn deliver(&self, message: &OutboxMessage, attempt: u32) -> Result<(), SinkError>;
 }
 
