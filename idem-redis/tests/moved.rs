@@ -1,5 +1,5 @@
-//! A failover behind an address that stays: the connections that are open lead to what was the
-//! primary.
+//! Connections that are of no more use, and answers that say less than they seem to: a failover
+//! behind an address that stays, a connection that fell silent, a Cluster whose driver resends.
 
 mod common;
 
@@ -7,12 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
+use common::cluster::Cluster;
 use common::server::{BINARIES, Server};
 use common::{acquire, claim, key};
+use idem_core::claim::Claimed;
 use idem_core::error::ErrorKind;
 use idem_core::record::Owner;
 use idem_core::store::Store;
 use idem_redis::{RedisStore, RedisStoreBuilder};
+use idem_testkit::faults::proxy::{Effect, Fault};
 use tokio::net::{TcpListener, TcpStream};
 
 const LEASE: Duration = Duration::from_secs(60);
@@ -88,4 +91,37 @@ async fn a_store_follows_its_address_to_the_new_primary() {
             assert!(completed.is_ok() || !waits, "{binary}: {completed:?}");
         }
     }
+}
+
+/// The driver keeps a connection that is open at this end only.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_fell_silent_is_replaced() {
+    let server = Server::start(BINARIES[0], &[]).await;
+    let proxy = common::proxy_to(server.port()).await;
+    let builder = common::fresh().call_limit(Duration::from_millis(500));
+    let store = builder.connect(&format!("redis://{}", proxy.address())).await.unwrap();
+    proxy.arm(Fault::lose_request().with(Effect::Silence));
+    let told = claim(&store, &key("k"), Owner::random(), LEASE).await;
+    assert_eq!(told.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
+    let told = claim(&store, &key("k"), Owner::random(), LEASE).await.unwrap();
+    assert!(matches!(told, Claimed::Acquired(_)), "{told:?}");
+}
+
+/// The Cluster's driver sends again what got no answer, so what the last copy is told says nothing
+/// of the first.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_by_a_cluster_leaves_the_outcome_unknown() {
+    let cluster = Cluster::start(BINARIES[0]).await;
+    let store = common::fresh().connect(&cluster.url()).await.unwrap();
+    let held = acquire(&store, &key("before"), LEASE).await.fence;
+    for node in &cluster.nodes {
+        node.server.ask(&["CONFIG", "SET", "maxmemory", "1"]).await.unwrap();
+    }
+    let told = claim(&store, &key("after"), Owner::random(), LEASE).await;
+    assert_eq!(told.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
+    let told = store.complete(&held, &common::reply("reply")).await;
+    assert_eq!(told.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
+    // What only reads says what it is told, and what adds nothing goes on.
+    assert!(store.get(&held.scope, &held.key).await.unwrap().is_some());
+    store.renew(&held, LEASE).await.unwrap();
 }
