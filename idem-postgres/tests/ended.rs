@@ -1,5 +1,5 @@
-//! Transactions that are ended under the store, connections that are of no more use, and what is set
-//! on a session.
+//! Transactions that are ended under the store, connections that are of no more use, what is set on
+//! a session, and what comes out of a wait for another's transaction.
 
 mod support;
 
@@ -11,7 +11,7 @@ use idem_core::engine::{Call, Engine, Execution, Failure};
 use idem_core::error::ErrorKind;
 use idem_core::operation::{LocalForm, Operation};
 use idem_core::outbox::OutboxMessage;
-use idem_core::record::State;
+use idem_core::record::{Retention, State};
 use idem_core::reply::Reply;
 use idem_core::store::Store;
 use idem_core::transactional::TransactionalStore;
@@ -19,6 +19,7 @@ use idem_postgres::sqlx::postgres::PgPoolOptions;
 use idem_postgres::sqlx::{self, Connection, Executor, PgConnection};
 use idem_postgres::{PostgresStore, PostgresTransaction};
 use idem_testkit::faults::proxy::{Effect, Fault, Proxy};
+use support::until_somebody_waits;
 use support::{LEASE, Place, Request, Server, kind_of, number, point, print, run, sealed};
 
 const SERVERS: [Server; 3] = [Server::Postgres, Server::Postgres18, Server::PgBouncer];
@@ -317,4 +318,47 @@ async fn a_server_that_falls_silent_in_a_transaction_is_waited_for_no_longer_tha
     }
     assert_eq!(orders(&place).await, 0);
     store.complete(&fence, &sealed("reply")).await.unwrap();
+}
+
+/// A record that is claimed anew while somebody waits to delete it is another one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_that_came_to_life_during_the_wait_is_not_forgotten() {
+    let place = Place::new(Server::Postgres).await;
+    let store = place.open().await;
+    let mut request = Request::new("key");
+    request.retention = Retention::of(Duration::from_millis(1));
+    let fence = request.acquire(&store).await.fence;
+    store.complete(&fence, &sealed("reply")).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let mut tx = store.begin().await.unwrap();
+    let again = request.again();
+    let claimed = store.claim_in(&mut tx, &again.claim()).await.unwrap();
+    assert!(matches!(claimed, Claimed::Acquired(_)), "{claimed:?}");
+    let (waiting, scope) = (store.clone(), request.scope.clone());
+    let forgetting = tokio::spawn(async move { waiting.forget(&scope, 10).await.unwrap() });
+    until_somebody_waits(&mut place.plain().await).await;
+    store.commit(tx).await.unwrap();
+    let forgotten = forgetting.await.unwrap();
+    assert_eq!(forgotten.deleted, 0, "{forgotten:?}");
+    let stands = store.get(&request.scope, &request.key).await.unwrap().unwrap().record;
+    assert_eq!(stands.owner, again.owner);
+}
+
+/// A lease that was counted from before a wait, and is half over after it, is counted anew.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_that_waited_for_long_gives_more_than_half_of_its_lease() {
+    let place = Place::new(Server::Postgres).await;
+    let builder = PostgresStore::builder().lock_wait(Duration::from_secs(9));
+    let store = builder.connect(&place.url()).await.unwrap();
+    let first = Request::new("key");
+    let mut tx = store.begin().await.unwrap();
+    store.claim_in(&mut tx, &first.claim()).await.unwrap();
+    let lease = Duration::from_secs(2);
+    let (waiting, late) = (store.clone(), first.again().lease(lease));
+    let claiming = tokio::spawn(async move { late.acquire(&waiting).await });
+    until_somebody_waits(&mut place.plain().await).await;
+    tokio::time::sleep(lease * 3 / 5).await;
+    store.rollback(tx).await.unwrap();
+    let left = claiming.await.unwrap().lease;
+    assert!(left > lease / 2, "{left:?} are left");
 }
