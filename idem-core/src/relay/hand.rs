@@ -80,6 +80,11 @@ impl Hand {
         self.suspect.is_none() && (!self.is_suspects_turn || self.is_empty())
     }
 
+    /// Whether suspects were put off, and are to be taken next.
+    pub(super) fn is_suspects_turn(&self) -> bool {
+        self.is_suspects_turn
+    }
+
     /// Takes a batch, asked for at `asked_at`. Suspects and others take turns, so that neither
     /// keeps the other from being delivered: in a suspect's turn everything else goes back.
     pub(super) fn take(&mut self, batch: LeasedBatch, asked_at: Instant) -> Taken {
@@ -111,7 +116,8 @@ impl Hand {
         let (suspects, others): (Vec<Group>, Vec<Group>) = groups.into_iter().partition(is_suspect);
         let takes_one = was_empty && (self.is_suspects_turn || others.is_empty());
         if suspects.is_empty() || !takes_one {
-            self.is_suspects_turn |= !suspects.is_empty();
+            // Where it was their turn nothing was in hand, and somebody else has them.
+            self.is_suspects_turn = !suspects.is_empty();
             return Taken { groups: others, back: messages(suspects) };
         }
         self.is_suspects_turn = false;

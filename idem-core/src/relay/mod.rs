@@ -22,7 +22,9 @@ mod sink;
 #[cfg(test)]
 mod tests;
 
+use std::convert::Infallible;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -102,8 +104,8 @@ pub struct Relayed {
 /// How often what waits is counted for the gauges, and how often sent messages are deleted.
 const COUNT_EVERY: Duration = Duration::from_secs(15);
 const DELETE_EVERY: Duration = Duration::from_secs(60);
-/// A pass takes nothing new up after so long, though there is always more: what is not done in
-/// every pass comes to its turn, and whoever watches the loop sees it go round.
+/// After so long a pass ends although there is always more, unless a delivery takes long: whoever
+/// watches the loop sees it go round.
 const LONGEST_PASS: Duration = Duration::from_secs(10);
 /// How many batches of sent messages go in one pass.
 const BATCHES_IN_A_PASS: u32 = 20;
@@ -152,7 +154,30 @@ impl Relay {
         length: Option<Duration>,
     ) -> Result<(Relayed, bool), StoreError> {
         let round = Round::new(&self.outbox, &self.sink, &self.settings, stop, length);
-        let (mut done, more) = round.run().await?;
+        let deleted = AtomicU64::new(0);
+        let (mut done, more) = tokio::select! {
+            done = round.run() => done?,
+            never = self.keep_up(stop, &deleted) => match never {},
+        };
+        done.deleted = deleted.into_inner() + self.upkeep(stop).await?;
+        Ok((done, more))
+    }
+
+    /// A round has no end while there is always something to deliver.
+    async fn keep_up(&self, stop: &Stop, deleted: &AtomicU64) -> Infallible {
+        loop {
+            sleep(COUNT_EVERY).await;
+            match self.upkeep(stop).await {
+                Ok(more) => {
+                    deleted.fetch_add(more, Ordering::Relaxed);
+                }
+                Err(error) => tracing::warn!(error = %error, "the outbox could not be kept up"),
+            }
+        }
+    }
+
+    /// Deletes and counts, where it is time to. Says how many sent messages were deleted.
+    async fn upkeep(&self, stop: &Stop) -> Result<u64, StoreError> {
         let due = |at: &mut Option<Instant>, every| {
             let due = at.is_none_or(|at| at <= Instant::now());
             if due {
@@ -164,14 +189,12 @@ impl Relay {
             let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
             (due(&mut next.counts_at, COUNT_EVERY), due(&mut next.deletes_at, DELETE_EVERY))
         };
-        if deletes {
-            done.deleted = self.delete_sent(stop).await?;
-        }
+        let deleted = if deletes { self.delete_sent(stop).await? } else { 0 };
         if counts {
             let backlog = self.outbox.backlog().await?;
             telemetry::outbox_backlog(backlog.waiting, backlog.oldest_waiting, backlog.dead);
         }
-        Ok((done, more))
+        Ok(deleted)
     }
 
     async fn delete_sent(&self, stop: &Stop) -> Result<u64, StoreError> {

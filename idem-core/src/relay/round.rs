@@ -20,12 +20,18 @@ use crate::store::MAX_PAGE;
 /// How long to wait before a settlement that failed is sent again.
 const SETTLE_AGAIN: Duration = Duration::from_millis(100);
 
+/// For how long nothing new is taken up when a round tries to end. Deliveries that take longer go
+/// on in the same round, since others should not have to wait for them.
+const PAUSE: Duration = Duration::from_secs(1);
+
 pub(super) struct Round<'r> {
     outbox: &'r Arc<dyn Outbox>,
     settings: &'r Settings,
     stop: &'r Stop,
-    /// From then on nothing new is taken up.
-    ends_at: Option<Instant>,
+    /// After so long it tries to end, though more is due.
+    length: Option<Duration>,
+    /// When it tries next, for [`PAUSE`].
+    tries_to_end_at: Option<Instant>,
     deliveries: Arc<Deliveries>,
     hand: Hand,
     /// Aborted when this is dropped.
@@ -65,7 +71,8 @@ impl<'r> Round<'r> {
             outbox,
             settings,
             stop,
-            ends_at: length.map(|length| now + length),
+            length,
+            tries_to_end_at: length.map(|length| now + length),
             deliveries: Arc::new(deliveries),
             hand: Hand::default(),
             running: JoinSet::new(),
@@ -95,6 +102,7 @@ impl<'r> Round<'r> {
                 let suspect = self.hand.drop_suspect();
                 self.give_back(suspect);
             }
+            self.goes_on();
             if self.may_lease() && self.leases_at <= Instant::now() {
                 self.lease().await?;
             }
@@ -114,13 +122,23 @@ impl<'r> Round<'r> {
         room && !self.takes_nothing_new() && self.hand.takes_more()
     }
 
+    /// It is to stop, or tries to end. Suspects whose turn it is are taken before.
     fn takes_nothing_new(&self) -> bool {
-        let is_over = self.ends_at.is_some_and(|ends_at| ends_at <= Instant::now());
-        is_over || self.stop.is_requested()
+        let is_ending = self.tries_to_end_at.is_some_and(|at| at <= Instant::now());
+        (is_ending && !self.hand.is_suspects_turn()) || self.stop.is_requested()
+    }
+
+    /// What runs takes too long to wait for.
+    fn goes_on(&mut self) {
+        let now = Instant::now();
+        if self.tries_to_end_at.is_some_and(|at| at + PAUSE <= now) {
+            self.tries_to_end_at = self.length.map(|length| now + length);
+        }
     }
 
     async fn wait(&mut self) -> Result<(), StoreError> {
         let (may_lease, stopping) = (self.may_lease(), self.stop.is_requested());
+        let goes_on_at = self.tries_to_end_at.unwrap_or(self.renews_at) + PAUSE;
         tokio::select! {
             Some(settlement) = self.told.recv() => {
                 self.unsettled.push(settlement);
@@ -130,6 +148,7 @@ impl<'r> Round<'r> {
             }
             () = sleep_until(self.renews_at) => self.renew().await?,
             () = sleep_until(self.leases_at), if may_lease => {}
+            () = sleep_until(goes_on_at), if self.tries_to_end_at.is_some() => {}
             () = sleep_until(self.settles_at), if !self.unsettled.is_empty() => {}
             () = self.stop.requested(), if !stopping => {}
         }

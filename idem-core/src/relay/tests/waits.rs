@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::{Book, outbox_of, relay};
+use super::{Book, LEASE, outbox_of, relay};
 use crate::housekeeping::{Chore, Stop};
-use crate::outbox::{MessageState, Outbox, OutboxMessage};
+use crate::outbox::{LeaseMessages, MessageState, Outbox, OutboxMessage};
 use crate::relay::SinkError;
 
 #[tokio::test(start_paused = true)]
@@ -60,12 +60,12 @@ async fn sent_messages_are_deleted_though_there_is_always_something_to_deliver()
 #[tokio::test(start_paused = true)]
 async fn a_pass_ends_though_there_is_always_something_to_deliver() {
     let outbox = outbox_of(&[]);
-    let book = Book::new(|_, _| Ok(Duration::from_secs(5)));
+    let book = Book::new(|_, _| Ok(Duration::from_millis(300)));
     let relay = relay(&outbox, &book);
     let pushes = async {
         loop {
             outbox.push(OutboxMessage::new("t", "").unwrap()).unwrap();
-            sleep(Duration::from_secs(1)).await;
+            sleep(Duration::from_millis(50)).await;
         }
     };
     let stop = Stop::new();
@@ -76,4 +76,62 @@ async fn a_pass_ends_though_there_is_always_something_to_deliver() {
         () = sleep(Duration::from_secs(600)) => panic!("it does not end"),
     }
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_suspect_has_its_turn_though_there_is_always_something_slow_to_deliver() {
+    let outbox = outbox_of(&[("suspect", "")]);
+    for _ in 0..6 {
+        outbox.lease(&LeaseMessages::new(LEASE, 1)).await.unwrap();
+        sleep(LEASE).await;
+    }
+    let book = Book::new(|_, _| Ok(Duration::from_secs(12)));
+    let relay = relay(&outbox, &book);
+    let stop = Stop::new();
+    let pushes = async {
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(120) {
+            outbox.push(OutboxMessage::new("t", "").unwrap()).unwrap();
+            sleep(Duration::from_secs(1)).await;
+        }
+    };
+    tokio::select! {
+        () = relay.run(&stop) => unreachable!("nobody asks it to stop"),
+        () = pushes => {}
+    }
+    assert_eq!(book.attempts("suspect").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_suspect_that_another_relay_took_slows_nothing_down() {
+    let outbox = outbox_of(&[("suspect", "")]);
+    for _ in 0..5 {
+        outbox.lease(&LeaseMessages::new(LEASE, 1)).await.unwrap();
+        sleep(LEASE).await;
+    }
+    let book = Book::new(|message, _| match message.topic() {
+        "quick" => Ok(Duration::from_millis(1)),
+        _ => Ok(Duration::from_secs(9)),
+    });
+    let relay = relay(&outbox, &book);
+    let stop = Stop::new();
+    let others = async {
+        outbox.push(OutboxMessage::new("slow", "").unwrap()).unwrap();
+        sleep(Duration::from_millis(10)).await;
+        // The suspect was given back, and goes to somebody else.
+        let taken = outbox.lease(&LeaseMessages::new(LEASE, 1)).await.unwrap();
+        assert_eq!(taken.messages[0].message.topic(), "suspect");
+        sleep(Duration::from_secs(9)).await;
+        // A slow one is in hand again.
+        outbox.push(OutboxMessage::new("slow", "").unwrap()).unwrap();
+        sleep(Duration::from_secs(2)).await;
+        outbox.push(OutboxMessage::new("quick", "").unwrap()).unwrap();
+        sleep(Duration::from_secs(3)).await;
+    };
+    outbox.push(OutboxMessage::new("slow", "").unwrap()).unwrap();
+    tokio::select! {
+        () = relay.run(&stop) => unreachable!("nobody asks it to stop"),
+        () = others => {}
+    }
+    assert_eq!(book.topics().iter().filter(|topic| *topic == "quick").count(), 1);
 }
