@@ -5,16 +5,18 @@ use std::time::Duration;
 
 use idem_core::claim::{Claim, Claimed, Takeover};
 use idem_core::codec::Sealed;
-use idem_core::error::ErrorKind;
+use idem_core::error::{ErrorKind, StoreError};
 use idem_core::fingerprint::{Fingerprint, Fingerprints, Scheme};
 use idem_core::key::{Key, Scope};
 use idem_core::record::{OperationName, Owner, Recovery, Retention, State};
 use idem_core::store::Store;
+use idem_core::transactional::TransactionalStore;
+use idem_testkit::faults::proxy::{Effect, Fault, Proxy};
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 use tokio::task::JoinSet;
 
-use crate::MysqlStore;
+use crate::{MysqlStore, MysqlTransaction};
 
 struct Contended {
     store: MysqlStore,
@@ -50,14 +52,30 @@ impl Contended {
         self.run("COMMIT").await;
     }
 
+    /// While the records are locked, whoever writes waits.
     async fn until_waiting(&mut self, writers: u64) {
-        // While the records are locked, whoever writes waits.
-        let waiting = "SELECT COUNT(*) FROM information_schema.PROCESSLIST \
-             WHERE info LIKE 'UPDATE @_records%'";
+        self.until_running("UPDATE @_records", writers).await;
+    }
+
+    async fn until_running(&mut self, statement: &str, writers: u64) {
+        let waiting = format!(
+            "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE info LIKE '{statement}%'"
+        );
         let waiting = waiting.replace('@', &self.prefix);
         while self.plain.query_first::<u64, _>(&waiting).await.unwrap() != Some(writers) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+    }
+
+    /// A store on the same tables, and what its only connection goes through.
+    async fn through_proxy(&self, lock_wait: Duration) -> (Proxy, MysqlStore) {
+        let url = std::env::var("IDEM_MYSQL_URL").unwrap();
+        let (_, rest) = url.split_once('@').unwrap();
+        let address = rest.split_once('/').unwrap().0;
+        let proxy = Proxy::to(address.parse().unwrap()).await.unwrap();
+        let url = url.replace(address, &proxy.address().to_string());
+        let builder = MysqlStore::builder().table_prefix(&self.prefix).max_connections(1);
+        (proxy, builder.lock_wait(lock_wait).connect(&url).await.unwrap())
     }
 
     async fn end(mut self) {
@@ -67,14 +85,38 @@ impl Contended {
     }
 }
 
+/// What a [`Claim`] borrows.
+struct Parts {
+    scope: Scope,
+    key: Key,
+    owner: Owner,
+    operation: OperationName,
+    prints: Fingerprints,
+    lease: Duration,
+}
+
+impl Parts {
+    fn new(key: &str, lease: Duration) -> Self {
+        Self {
+            scope: Scope::new("s").unwrap(),
+            key: Key::opaque(key).unwrap(),
+            owner: Owner::random(),
+            operation: OperationName::new("charge").unwrap(),
+            prints: Fingerprints::new(Fingerprint::from_parts(Scheme::V1, [1; 32])),
+            lease,
+        }
+    }
+
+    fn claim(&self) -> Claim<'_> {
+        let takeover = Takeover::Below { attempts: 9, younger_than: Duration::MAX };
+        let retention = Retention::of(Duration::from_secs(3_600));
+        let Self { scope, key, owner, operation, prints, lease } = self;
+        Claim::new(scope, key, *owner, operation, prints, *lease, retention, takeover)
+    }
+}
+
 async fn claim(store: &MysqlStore, key: &str, lease: Duration) -> Claimed {
-    let (scope, key) = (Scope::new("s").unwrap(), Key::opaque(key).unwrap());
-    let prints = Fingerprints::new(Fingerprint::from_parts(Scheme::V1, [1; 32]));
-    let takeover = Takeover::Below { attempts: 9, younger_than: Duration::MAX };
-    let retention = Retention::of(Duration::from_secs(3_600));
-    let (owner, operation) = (Owner::random(), OperationName::new("charge").unwrap());
-    let claim = Claim::new(&scope, &key, owner, &operation, &prints, lease, retention, takeover);
-    store.claim(&claim).await.unwrap()
+    store.claim(&Parts::new(key, lease).claim()).await.unwrap()
 }
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -160,5 +202,83 @@ async fn a_holder_does_not_write_to_another_life_of_its_record() {
     assert_eq!(holder.await.unwrap().unwrap_err().kind(), ErrorKind::FenceLost);
     let stands = contended.store.get(&held.scope, &held.key).await.unwrap().unwrap().record;
     assert!(matches!(stands.state, State::InProgress { .. }));
+    contended.end().await;
+}
+
+/// Claims a key in a transaction, and gives what another claim of it came to that waited for 1.2
+/// seconds until that was rolled back.
+async fn after_a_long_wait(contended: &mut Contended, store: &MysqlStore) -> Waited {
+    let other = contended.store.clone();
+    let mut tx = other.begin().await.unwrap();
+    let parts = Parts::new("k", LEASE);
+    other.claim_in(&mut tx, &parts.claim()).await.unwrap();
+    let waiting = store.clone();
+    let claiming = tokio::spawn(async move {
+        let parts = Parts::new("k", Duration::from_secs(2));
+        waiting.claim(&parts.claim()).await
+    });
+    contended.until_running("INSERT INTO @_records", 1).await;
+    Waited { claiming, tx, other }
+}
+
+struct Waited {
+    claiming: tokio::task::JoinHandle<Result<Claimed, StoreError>>,
+    tx: MysqlTransaction,
+    other: MysqlStore,
+}
+
+impl Waited {
+    async fn let_go(self) -> Result<Claimed, StoreError> {
+        tokio::time::sleep(Duration::from_millis(1_200)).await;
+        self.other.rollback(self.tx).await.unwrap();
+        self.claiming.await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_claim_that_waited_for_long_gives_more_than_half_of_its_lease() {
+    let mut contended = Contended::new().await;
+    let store = contended.store.clone();
+    let told = after_a_long_wait(&mut contended, &store).await.let_go().await.unwrap();
+    let Claimed::Acquired(acquired) = told else { panic!("{told:?}") };
+    let fence = acquired.fence;
+    let seen = store.get(&fence.scope, &fence.key).await.unwrap().unwrap();
+    let State::InProgress { locked_until, .. } = seen.record.state else { panic!("{seen:?}") };
+    let left = locked_until.since(seen.now);
+    assert!(left > Duration::from_secs(1), "{left:?} are left");
+    contended.end().await;
+}
+
+/// The record is taken, and how much of its lease is left cannot be asked.
+#[tokio::test]
+async fn a_claim_that_stands_and_cannot_read_the_clock_is_not_told_as_not_applied() {
+    let mut contended = Contended::new().await;
+    let (proxy, store) = contended.through_proxy(Duration::from_secs(9)).await;
+    let waited = after_a_long_wait(&mut contended, &store).await;
+    // The acknowledgement of the insert has up to 60 bytes; the answer after it has more.
+    proxy.arm(Fault::lose_reply().after(62));
+    let error = waited.let_go().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+    let (scope, key) = (Scope::new("s").unwrap(), Key::opaque("k").unwrap());
+    assert!(contended.store.get(&scope, &key).await.unwrap().is_some(), "it was not taken");
+    contended.end().await;
+}
+
+/// The record is taken, and somebody else locks it before its lease can be set anew.
+#[tokio::test]
+async fn a_claim_that_stands_and_cannot_set_its_lease_anew_is_not_told_as_not_applied() {
+    let mut contended = Contended::new().await;
+    let (proxy, store) = contended.through_proxy(Duration::from_secs(2)).await;
+    let waited = after_a_long_wait(&mut contended, &store).await;
+    // As above; what comes after it is late, so that there is time to lock the record.
+    proxy.arm(Fault::lose_reply().after(62).with(Effect::Delay(Duration::from_secs(1))));
+    let claiming = tokio::spawn(waited.let_go());
+    proxy.wait_for_fired(1).await;
+    contended.lock().await;
+    let error = claiming.await.unwrap().unwrap_err();
+    contended.run("ROLLBACK").await;
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+    let (scope, key) = (Scope::new("s").unwrap(), Key::opaque("k").unwrap());
+    assert!(contended.store.get(&scope, &key).await.unwrap().is_some(), "it was not taken");
     contended.end().await;
 }

@@ -72,6 +72,23 @@ async fn after_a_rollback_nothing_is_committed_and_nothing_is_told_as_done() {
     }
 }
 
+#[tokio::test]
+async fn a_rollback_after_the_completion_is_not_told_as_committed() {
+    let (place, store) = with_orders().await;
+    for statement in ROLL_BACK {
+        let request = Request::new(statement);
+        let fence = request.acquire(&store).await.fence;
+        let mut tx = store.begin().await.unwrap();
+        store.hold_in(&mut tx, &fence).await.unwrap();
+        tx.connection().query_drop(ORDER).await.unwrap();
+        store.complete_in(&mut tx, &fence, &sealed("reply")).await.unwrap();
+        tx.connection().query_drop(statement).await.unwrap();
+        assert_eq!(kind_of(store.commit(tx).await), ErrorKind::OutcomeUnknown, "{statement}");
+        assert_eq!(orders(&place).await, 0, "{statement}");
+        store.complete(&fence, &sealed("reply")).await.unwrap();
+    }
+}
+
 async fn create_order(
     store: MysqlStore,
     statement: &'static str,

@@ -90,6 +90,9 @@ impl PostgresTransaction {
         shared: &Shared,
         verb: Verb,
     ) -> Result<(), StoreError> {
+        if self.id.is_none() {
+            return Ok(());
+        }
         let arguments = Arguments::of("standing", verb).add(self.id.clone());
         let rows = self.rows(shared, &shared.statements.standing, arguments, verb).await;
         let rows = rows.map_err(Fault::into_error)?;
@@ -228,6 +231,7 @@ impl TransactionalStore for PostgresStore {
     async fn commit(&self, mut transaction: PostgresTransaction) -> Result<(), StoreError> {
         if !transaction.is_sound {
             transaction.execute(&"SELECT 1".into_sql_str(), Verb::Commit).await?;
+            transaction.expect_standing(&self.shared, Verb::Commit).await?;
         }
         let committed = transaction.session.commit(Verb::Commit);
         match timeout(self.shared.settings.call_limit, committed).await {

@@ -137,6 +137,24 @@ async fn a_handler_that_rolls_back_and_goes_on_is_told_so_and_a_retry_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rollback_after_the_completion_is_not_told_as_committed() {
+    for server in SERVERS {
+        let (place, store) = with_orders(server).await;
+        for way in WAYS {
+            let request = Request::new(format!("{way:?}"));
+            let mut tx = held(&store, &request).await;
+            let stands = store.get(&request.scope, &request.key).await.unwrap().unwrap().record;
+            order(tx.connection()).await;
+            store.complete_in(&mut tx, &stands.fence(), &sealed("reply")).await.unwrap();
+            roll_back(tx.connection(), way).await;
+            assert_eq!(kind_of(store.commit(tx).await), ErrorKind::NotApplied, "{way:?}");
+            assert_eq!(orders(&place).await, 0, "{server:?} {way:?}");
+            store.complete(&stands.fence(), &sealed("reply")).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_that_the_handler_committed_itself_are_not_made_twice() {
     for server in SERVERS {
         let (place, store) = with_orders(server).await;
