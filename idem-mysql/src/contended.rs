@@ -9,7 +9,7 @@ use idem_core::error::{ErrorKind, StoreError};
 use idem_core::fingerprint::{Fingerprint, Fingerprints, Scheme};
 use idem_core::key::{Key, Scope};
 use idem_core::record::{OperationName, Owner, Recovery, Retention, State};
-use idem_core::store::Store;
+use idem_core::store::{Renewed, Store};
 use idem_core::transactional::TransactionalStore;
 use idem_testkit::faults::proxy::{Effect, Fault, Proxy};
 use mysql_async::Conn;
@@ -280,5 +280,49 @@ async fn a_claim_that_stands_and_cannot_set_its_lease_anew_is_not_told_as_not_ap
     assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
     let (scope, key) = (Scope::new("s").unwrap(), Key::opaque("k").unwrap());
     assert!(contended.store.get(&scope, &key).await.unwrap().is_some(), "it was not taken");
+    contended.end().await;
+}
+
+/// What is written under the fence stands, whatever goes wrong after it.
+#[tokio::test]
+async fn a_renewal_that_stands_and_cannot_be_set_anew_is_told_as_done() {
+    let mut contended = Contended::new().await;
+    let held = match claim(&contended.store, "k", Duration::from_millis(1)).await {
+        Claimed::Acquired(held) => held.fence,
+        told => panic!("{told:?}"),
+    };
+    let (proxy, store) = contended.through_proxy(Duration::from_secs(2)).await;
+    contended.lock().await;
+    let renewing = tokio::spawn(async move { store.renew(&held, Duration::from_secs(2)).await });
+    contended.until_waiting(1).await;
+    tokio::time::sleep(Duration::from_millis(1_200)).await;
+    // The acknowledgement of the update arrives, and what comes after it is late.
+    proxy.arm(Fault::lose_reply().after(62).with(Effect::Delay(Duration::from_secs(1))));
+    contended.run("COMMIT").await;
+    proxy.wait_for_fired(1).await;
+    contended.lock().await;
+    let told = renewing.await.unwrap();
+    contended.run("ROLLBACK").await;
+    assert!(matches!(told, Ok(Renewed::Held(_))), "{told:?}");
+    contended.end().await;
+}
+
+/// Whether a transaction of the same claim's commits is open: nobody else has the record.
+#[tokio::test]
+async fn a_claim_that_waits_for_its_own_commit_is_not_told_in_progress() {
+    let contended = Contended::new().await;
+    let parts = Parts::new("k", LEASE);
+    let (_proxy, store) = contended.through_proxy(Duration::from_secs(1)).await;
+    let held = match store.claim(&parts.claim()).await.unwrap() {
+        Claimed::Acquired(held) => held.fence,
+        told => panic!("{told:?}"),
+    };
+    let mut tx = store.begin().await.unwrap();
+    store.hold_in(&mut tx, &held).await.unwrap();
+    store.complete_in(&mut tx, &held, &Sealed::from_bytes("reply")).await.unwrap();
+    let error = store.claim(&parts.claim()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotApplied, "{error}");
+    store.commit(tx).await.unwrap();
+    assert!(matches!(store.claim(&parts.claim()).await.unwrap(), Claimed::Completed(_)));
     contended.end().await;
 }
