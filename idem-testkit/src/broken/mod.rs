@@ -17,6 +17,7 @@ mod lent;
 mod listing;
 mod lives;
 mod networks;
+mod outboxes;
 mod planted;
 mod races;
 mod requests;
@@ -141,6 +142,7 @@ pub fn catalogue() -> Vec<BrokenStore> {
         files::stores(),
         admins::stores(),
         transactions::stores(),
+        outboxes::stores(),
         networks::stores(),
     ]
     .concat()
@@ -154,6 +156,11 @@ pub fn right() -> Conformance {
 /// The same behind a connection, for what the network can do.
 pub fn right_behind_a_connection() -> Conformance {
     networks::suite("right-behind-a-connection", wire::Manners::Right)
+}
+
+/// The suite's cases about outboxes on a store that has one, with nothing wrong in it.
+pub fn right_with_an_outbox() -> Conformance {
+    outboxes::right()
 }
 
 fn conformance(name: &'static str, rules: Arc<dyn Rules>) -> Conformance {

@@ -138,7 +138,7 @@ A suite that a wrong store passes is worth nothing, so the suite of `idem-testki
 on {stores} stores that are wrong in one known way each, and on right ones. Every wrong store is
 caught by the case that is named for it, and that case is about a rule that the store breaks. No case
 fails on a right store: on the one that the wrong ones are made from, on the same behind a
-connection, on the one with SQL, and on two that are right and slow.
+connection, on the one with an outbox, on the one with SQL, and on two that are right and slow.
 
 ```sh
 cargo test -p idem-testkit --test broken_stores

@@ -1,9 +1,11 @@
 //! Who holds a message, and what a lost lease may still do: nothing.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use idem_core::outbox::{LeaseMessages, Outbox, Settlement};
+use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use super::{LONG, case, fences, labels, lease, leases, push, sent, settle};
@@ -150,10 +152,14 @@ async fn concurrent(cx: Context) -> CaseResult {
             labels.iter().zip(&keys).map(|(label, key)| (label.as_str(), key.as_str())).collect();
         push(&peers[0], &messages).await?;
     }
-    let mut relays = JoinSet::new();
+    let (mut relays, start) = (JoinSet::new(), Arc::new(Barrier::new(peers.len())));
     for (number, peer) in peers.iter().enumerate() {
         let outbox = peer.outbox()?;
-        relays.spawn(async move { relay(&*outbox, u32::try_from(number).unwrap_or(0) + 3).await });
+        let (start, limit) = (start.clone(), u32::try_from(number).unwrap_or(0) + 3);
+        relays.spawn(async move {
+            start.wait().await;
+            relay(&*outbox, limit).await
+        });
     }
     let mut times: HashMap<(String, usize), usize> = HashMap::new();
     while let Some(got) = relays.join_next().await {
@@ -183,6 +189,8 @@ async fn relay(outbox: &dyn Outbox, limit: u32) -> Result<Got, Failure> {
             }
             tokio::time::sleep(Duration::from_millis(5)).await; // Others hold the rest.
         }
+        // While it delivers, others ask; a store in memory would never let them in between.
+        tokio::task::yield_now().await;
         for leased in &batch.messages {
             let (key, number) = leased.message.topic().split_once('/').unwrap_or_default();
             got.push((key.to_owned(), number.parse().unwrap_or(usize::MAX)));
