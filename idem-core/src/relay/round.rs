@@ -22,7 +22,7 @@ const SETTLE_AGAIN: Duration = Duration::from_millis(100);
 
 /// For how long nothing new is taken up when a round tries to end. Deliveries that take longer go
 /// on in the same round, since others should not have to wait for them.
-const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_secs(2);
 
 pub(super) struct Round<'r> {
     outbox: &'r Arc<dyn Outbox>,
