@@ -36,7 +36,8 @@
 //! Its requests do not state their size: set [`reads_unsized`](RetryLayer::reads_unsized) for
 //! unary calls, and [`grpc`](RetryLayer::grpc) so that a status in the head of the answer is read.
 //! A call is keyed by a metadata entry of the key header's name, and unprotected without one, as
-//! any POST.
+//! any POST. Put a [`Traits`] among the extensions of calls that only read: then they may be
+//! repeated, and their latency is measured apart from that of the others.
 
 use std::pin::Pin;
 use std::sync::Arc;
