@@ -16,7 +16,7 @@ use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 use tokio::task::JoinSet;
 
-use crate::{MysqlStore, MysqlTransaction};
+use crate::{MysqlStore, MysqlStoreBuilder, MysqlTransaction};
 
 struct Contended {
     store: MysqlStore,
@@ -68,14 +68,17 @@ impl Contended {
     }
 
     /// A store on the same tables, and what its only connection goes through.
-    async fn through_proxy(&self, lock_wait: Duration) -> (Proxy, MysqlStore) {
+    async fn through_proxy(
+        &self,
+        set: impl FnOnce(MysqlStoreBuilder) -> MysqlStoreBuilder,
+    ) -> (Proxy, MysqlStore) {
         let url = std::env::var("IDEM_MYSQL_URL").unwrap();
         let (_, rest) = url.split_once('@').unwrap();
         let address = rest.split_once('/').unwrap().0;
         let proxy = Proxy::to(address.parse().unwrap()).await.unwrap();
         let url = url.replace(address, &proxy.address().to_string());
         let builder = MysqlStore::builder().table_prefix(&self.prefix).max_connections(1);
-        (proxy, builder.lock_wait(lock_wait).connect(&url).await.unwrap())
+        (proxy, set(builder).connect(&url).await.unwrap())
     }
 
     async fn end(mut self) {
@@ -253,7 +256,7 @@ async fn a_claim_that_waited_for_long_gives_more_than_half_of_its_lease() {
 #[tokio::test]
 async fn a_claim_that_stands_and_cannot_read_the_clock_is_not_told_as_not_applied() {
     let mut contended = Contended::new().await;
-    let (proxy, store) = contended.through_proxy(Duration::from_secs(9)).await;
+    let (proxy, store) = contended.through_proxy(|it| it.lock_wait(Duration::from_secs(9))).await;
     let waited = after_a_long_wait(&mut contended, &store).await;
     // The acknowledgement of the insert has up to 60 bytes; the answer after it has more.
     proxy.arm(Fault::lose_reply().after(62));
@@ -268,7 +271,7 @@ async fn a_claim_that_stands_and_cannot_read_the_clock_is_not_told_as_not_applie
 #[tokio::test]
 async fn a_claim_that_stands_and_cannot_set_its_lease_anew_is_not_told_as_not_applied() {
     let mut contended = Contended::new().await;
-    let (proxy, store) = contended.through_proxy(Duration::from_secs(2)).await;
+    let (proxy, store) = contended.through_proxy(|it| it.lock_wait(Duration::from_secs(2))).await;
     let waited = after_a_long_wait(&mut contended, &store).await;
     // As above; what comes after it is late, so that there is time to lock the record.
     proxy.arm(Fault::lose_reply().after(62).with(Effect::Delay(Duration::from_secs(1))));
@@ -291,7 +294,7 @@ async fn a_renewal_that_stands_and_cannot_be_set_anew_is_told_as_done() {
         Claimed::Acquired(held) => held.fence,
         told => panic!("{told:?}"),
     };
-    let (proxy, store) = contended.through_proxy(Duration::from_secs(2)).await;
+    let (proxy, store) = contended.through_proxy(|it| it.lock_wait(Duration::from_secs(2))).await;
     contended.lock().await;
     let renewing = tokio::spawn(async move { store.renew(&held, Duration::from_secs(2)).await });
     contended.until_waiting(1).await;
@@ -312,7 +315,7 @@ async fn a_renewal_that_stands_and_cannot_be_set_anew_is_told_as_done() {
 async fn a_claim_that_waits_for_its_own_commit_is_not_told_in_progress() {
     let contended = Contended::new().await;
     let parts = Parts::new("k", LEASE);
-    let (_proxy, store) = contended.through_proxy(Duration::from_secs(1)).await;
+    let (_proxy, store) = contended.through_proxy(|it| it.lock_wait(Duration::from_secs(1))).await;
     let held = match store.claim(&parts.claim()).await.unwrap() {
         Claimed::Acquired(held) => held.fence,
         told => panic!("{told:?}"),
@@ -324,5 +327,33 @@ async fn a_claim_that_waits_for_its_own_commit_is_not_told_in_progress() {
     assert_eq!(error.kind(), ErrorKind::NotApplied, "{error}");
     store.commit(tx).await.unwrap();
     assert!(matches!(store.claim(&parts.claim()).await.unwrap(), Claimed::Completed(_)));
+    contended.end().await;
+}
+
+#[tokio::test]
+async fn a_server_that_falls_silent_leaves_the_outcome_of_what_writes_unknown() {
+    let contended = Contended::new().await;
+    let (proxy, store) =
+        contended.through_proxy(|it| it.call_limit(Duration::from_millis(500))).await;
+    let parts = Parts::new("k", LEASE);
+    let held = match store.claim(&parts.claim()).await.unwrap() {
+        Claimed::Acquired(held) => held.fence,
+        told => panic!("{told:?}"),
+    };
+    let silence = async || {
+        // The connection that fell silent is not lent again, and another one is open.
+        assert!(store.get(&held.scope, &held.key).await.unwrap().is_some());
+        proxy.arm(Fault::lose_reply().with(Effect::Silence));
+    };
+    silence().await;
+    let error = store.claim(&Parts::new("other", LEASE).claim()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+    silence().await;
+    let error = store.complete(&held, &Sealed::from_bytes("reply")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+    silence().await;
+    let error = store.get(&held.scope, &held.key).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotApplied, "{error}");
+    silence().await;
     contended.end().await;
 }
