@@ -380,3 +380,17 @@ async fn a_claim_that_waited_for_long_gives_more_than_half_of_its_lease() {
     let left = claiming.await.unwrap().lease;
     assert!(left > lease / 2, "{left:?} are left");
 }
+
+/// Behind a pooler a verb has a COMMIT of its own: what is lost before it was not applied.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn behind_a_pooler_what_is_lost_before_the_commit_is_not_applied() {
+    let place = Place::new(Server::Postgres).await;
+    let proxy = Proxy::to(place.address()).await.unwrap();
+    let builder = PostgresStore::builder().behind_transaction_pooler(true).max_connections(1);
+    let store = builder.connect(&place.url_at(proxy.address())).await.unwrap();
+    Request::new("before").acquire(&store).await;
+    // The answer to BEGIN has 41 bytes.
+    proxy.arm(Fault::lose_reply().after(44));
+    let told = store.claim(&Request::new("key").claim()).await;
+    assert_eq!(kind_of(told), ErrorKind::NotApplied);
+}
