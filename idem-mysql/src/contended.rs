@@ -357,3 +357,32 @@ async fn a_server_that_falls_silent_leaves_the_outcome_of_what_writes_unknown() 
     silence().await;
     contended.end().await;
 }
+
+/// The server took back what the handler had written, so the claim does not go on without it.
+#[tokio::test]
+async fn a_deadlock_of_a_claim_in_a_used_transaction_ends_it() {
+    let mut contended = Contended::new().await;
+    claim(&contended.store, "k", Duration::from_millis(1)).await;
+    contended.run("CREATE TABLE @_mine (n INT PRIMARY KEY, v INT) ENGINE = InnoDB").await;
+    contended.run("INSERT INTO @_mine VALUES (1, 0)").await;
+    let (store, mine) = (contended.store.clone(), format!("{}_mine", contended.prefix));
+    let mut tx = store.begin().await.unwrap();
+    let update = format!("UPDATE {mine} SET v = 1 WHERE n = 1");
+    tx.connection().query_drop(update).await.unwrap();
+    contended.lock().await;
+    // The heavier one, so the server takes back the handler's.
+    contended.run("INSERT INTO @_mine VALUES (2, 2), (3, 2), (4, 2), (5, 2), (6, 2)").await;
+    let claiming = tokio::spawn(async move {
+        let parts = Parts::new("k", LEASE);
+        let told = store.claim_in(&mut tx, &parts.claim()).await;
+        (told.map(drop), store.commit(tx).await)
+    });
+    contended.until_running("INSERT INTO @_records", 1).await;
+    contended.run("UPDATE @_mine SET v = 2 WHERE n = 1").await;
+    let (told, committed) = claiming.await.unwrap();
+    assert_eq!(told.unwrap_err().kind(), ErrorKind::NotApplied);
+    assert_eq!(committed.unwrap_err().kind(), ErrorKind::NotApplied);
+    contended.run("ROLLBACK").await;
+    contended.run("DROP TABLE @_mine").await;
+    contended.end().await;
+}
