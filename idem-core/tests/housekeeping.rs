@@ -109,6 +109,26 @@ async fn a_record_that_fails_again_waits_and_is_held_at_the_cap_of_attempts() {
     assert!(matches!(error, RunError::Held { attempt: 3 }), "{error}");
 }
 
+/// While the lease of a try still runs the record is not listed; it is not forgotten for that.
+#[tokio::test(start_paused = true)]
+async fn the_wait_grows_though_passes_come_more_often_than_leases_end() {
+    let world = World::new(|builder| builder.attempts(100));
+    world.failures.store(100, Ordering::SeqCst);
+    world.strand("k").await;
+    let reconciler = Reconciler::new(world.engine.clone()).longest_wait(LEASE * 1_000);
+    let mut seen = Vec::new();
+    let start = tokio::time::Instant::now();
+    while seen.len() < 12 {
+        let done = reconciler.once().await.unwrap();
+        seen.extend((done.failed == 1).then(|| start.elapsed()));
+        assert!(start.elapsed() < LEASE * 10_000, "{seen:?}");
+        world.pass(LEASE / 10).await;
+    }
+    let gaps: Vec<_> = seen.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    // The waits are drawn from spans of 2 s, 4 s and so on; the shortest part of a span is half.
+    assert!(gaps[gaps.len() - 1] >= LEASE * 100, "{gaps:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_held_or_never_began_is_left_alone() {
     let held = World::new(|builder| builder.on_unknown(OnUnknown::Hold));

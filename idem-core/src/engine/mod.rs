@@ -77,6 +77,7 @@ use crate::downstream::DownstreamKeys;
 use crate::input::StoredInput;
 use crate::log_hash::KeyHasher;
 use crate::operation::{LocalForm, Operation};
+use crate::record::OperationName;
 use crate::reply::Reply;
 use crate::store::Store;
 use crate::telemetry::{self, spans};
@@ -183,6 +184,11 @@ impl Engine {
     /// What is stored where an operation wants a server error stored and the call brings none.
     fn server_error(&self) -> Reply {
         self.shared.server_error.clone()
+    }
+
+    /// The operation that is registered under this name.
+    pub(crate) fn registered_as(&self, name: &OperationName) -> Option<&Operation> {
+        self.shared.registry.get(name).map(|(operation, _)| operation)
     }
 
     fn registered(&self, operation: &Operation) -> Option<ResumeHandler> {

@@ -12,7 +12,7 @@ use crate::codec::CodecErrorKind;
 use crate::engine::{Engine, How, Outcome, RunError};
 use crate::error::StoreError;
 use crate::housekeeping::chore::{Chore, ChoreError, Pass, Stop};
-use crate::housekeeping::remembered::{Remembered, Unfinished};
+use crate::housekeeping::remembered::{Remembered, Tried, Unfinished};
 use crate::housekeeping::spread;
 use crate::record::{Observed, Record};
 use crate::store::Cursor;
@@ -226,21 +226,34 @@ impl Shared {
                 Unfinished::Failed => done.failed += 1,
             }
         }
+        let tried = self.tried(record, why, &result);
+        let is_news = lock(&self.remembered).note(&tried, longest_wait);
+        if let (true, Err(error)) = (is_news && why != Unfinished::Failed, &result) {
+            self.tell(record, tried.attempt, error);
+        }
+    }
+
+    fn tried(&self, record: &Record, why: Unfinished, result: &Result<Outcome, RunError>) -> Tried {
         // What was taken over stands at the next attempt: this process need not use up another.
         let took_over = matches!(result, Err(RunError::StepsChanged(_)));
-        let which = (record.incarnation, record.attempt + u32::from(took_over));
-        let is_news = lock(&self.remembered).note(which, why, longest_wait);
-        if let (true, Err(error)) = (is_news && why != Unfinished::Failed, &result) {
-            self.tell(record, error);
+        let ran = took_over || why == Unfinished::Failed;
+        let operation = self.engine.registered_as(&record.operation).filter(|_| ran);
+        // A transaction prolongs the lease by its limit.
+        let leased_for = operation.map(|known| known.lease() + known.transaction_limit());
+        Tried {
+            incarnation: record.incarnation,
+            attempt: record.attempt + u32::from(took_over),
+            why,
+            leased_for: leased_for.unwrap_or_default(),
         }
     }
 
     /// Once for each record and reason, so that a person finds it: `idem stuck` shows it as well.
-    fn tell(&self, record: &Record, error: &RunError) {
+    fn tell(&self, record: &Record, attempt: u32, error: &RunError) {
         tracing::warn!(
             idem.operation = %record.operation,
             idem.key_hash = %self.engine.key_hasher().hash(&record.scope, &record.key),
-            idem.attempt = record.attempt,
+            idem.attempt = attempt,
             reason = %error,
             "a record waits for a person"
         );

@@ -35,20 +35,40 @@ pub(super) enum Due {
     ForAPerson(Unfinished),
 }
 
-/// Records that could not be finished, while they are listed.
-#[derive(Default)]
+/// Records that could not be finished, while they are listed, or would be but for a lease of this
+/// process.
 pub(super) struct Remembered {
     records: HashMap<Incarnation, Known>,
     /// Which round of listings this is: what a whole round did not list is forgotten.
     round: u64,
+    round_began: Instant,
 }
 
 struct Known {
     attempt: u32,
     why: Unfinished,
     failures: u32,
+    /// It is not tried before.
     until: Instant,
+    /// The lease under which it was tried here runs so long, and until it ends nobody lists it.
+    leased_until: Instant,
     round: u64,
+}
+
+/// How a try ended.
+pub(super) struct Tried {
+    pub(super) incarnation: Incarnation,
+    /// The attempt that stands.
+    pub(super) attempt: u32,
+    pub(super) why: Unfinished,
+    /// How long its lease may still run.
+    pub(super) leased_for: Duration,
+}
+
+impl Default for Remembered {
+    fn default() -> Self {
+        Self { records: HashMap::new(), round: 0, round_began: Instant::now() }
+    }
 }
 
 impl Remembered {
@@ -67,29 +87,32 @@ impl Remembered {
     }
 
     /// Says whether that is news.
-    pub(super) fn note(
-        &mut self,
-        (incarnation, attempt): (Incarnation, u32),
-        why: Unfinished,
-        longest_wait: Duration,
-    ) -> bool {
+    pub(super) fn note(&mut self, tried: &Tried, longest_wait: Duration) -> bool {
         let full = self.records.len() >= MOST;
-        let round = self.round;
-        let known = match self.records.entry(incarnation) {
+        let (round, now) = (self.round, Instant::now());
+        let known = match self.records.entry(tried.incarnation) {
             Entry::Vacant(_) if full => return false,
             Entry::Vacant(vacant) => {
-                let until = Instant::now();
-                vacant.insert(Known { attempt: 0, why, failures: 0, until, round })
+                let (why, until) = (tried.why, now);
+                vacant.insert(Known {
+                    attempt: 0,
+                    why,
+                    failures: 0,
+                    until,
+                    leased_until: now,
+                    round,
+                })
             }
             Entry::Occupied(known) => known.into_mut(),
         };
-        let is_news = known.attempt != attempt || known.why != why;
-        known.attempt = attempt;
-        known.why = why;
+        let is_news = known.attempt != tried.attempt || known.why != tried.why;
+        known.attempt = tried.attempt;
+        known.why = tried.why;
         known.round = round;
         known.failures = known.failures.saturating_add(1);
         let span = Duration::from_secs(1).saturating_mul(1 << known.failures.min(20));
-        known.until = Instant::now() + spread(span.min(longest_wait));
+        known.until = now + spread(span.min(longest_wait));
+        known.leased_until = now + tried.leased_for;
         is_news
     }
 
@@ -97,11 +120,13 @@ impl Remembered {
         self.records.remove(&incarnation);
     }
 
-    /// A round of listings is over.
+    /// A round of listings is over. Forgotten is what it would have listed: a lease that still ran
+    /// when it began may have kept a record from it.
     pub(super) fn end_round(&mut self) {
-        let round = self.round;
-        self.records.retain(|_, known| known.round == round);
+        let (round, began) = (self.round, self.round_began);
+        self.records.retain(|_, known| known.round == round || known.leased_until >= began);
         self.round += 1;
+        self.round_began = Instant::now();
     }
 
     /// How many records wait for a person: held, and not resumable.
