@@ -141,7 +141,7 @@ pub enum LocalForm {
 
 impl Operation {
     /// Starts from the defaults: lease 30 s; replies kept for 24 h and at least 1 h after
-    /// completion; 5 attempts; resume on unknown; fingerprints compared; replies up to 1 MiB;
+    /// completion; 20 attempts; resume on unknown; fingerprints compared; replies up to 1 MiB;
     /// runs up to 15 min; transactions up to 10 s; no waiting; closed when the store is down.
     pub fn builder(name: impl AsRef<str>) -> OperationBuilder {
         OperationBuilder::new(name)

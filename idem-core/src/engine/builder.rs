@@ -32,6 +32,7 @@ pub(super) struct Shared {
     pub(super) gate: Gate,
     pub(super) carriers: Carriers,
     pub(super) server_error: Reply,
+    pub(super) shows_handler_errors: bool,
 }
 
 /// Builds an [`Engine`].
@@ -49,6 +50,7 @@ pub struct EngineBuilder {
     max_waiting: usize,
     admission_limit: Duration,
     server_error: Reply,
+    shows_handler_errors: bool,
 }
 
 /// How many executions run at once unless told otherwise.
@@ -69,6 +71,7 @@ impl EngineBuilder {
             max_waiting: DEFAULT_MAX_IN_FLIGHT,
             admission_limit: Duration::from_secs(1),
             server_error: Reply::new(500).expect("500 is a status"),
+            shows_handler_errors: false,
         }
     }
 
@@ -104,6 +107,14 @@ impl EngineBuilder {
     /// of two processes differ.
     pub fn key_hasher(mut self, hasher: KeyHasher) -> Self {
         self.key_hasher = Some(hasher);
+        self
+    }
+
+    /// Logs the text of a handler's error, and of what lies behind it, with the line that says that
+    /// the handler ended without a reply. Off unless it is asked for: such a text may quote the
+    /// request or a stored result (R24), and what is logged is yours to know.
+    pub fn log_handler_errors(mut self, shows: bool) -> Self {
+        self.shows_handler_errors = shows;
         self
     }
 
@@ -189,6 +200,7 @@ impl EngineBuilder {
                 carriers: self.carriers,
                 gate: Gate::new(self.max_in_flight, max_waiting, self.admission_limit),
                 server_error: self.server_error,
+                shows_handler_errors: self.shows_handler_errors,
             }),
         })
     }

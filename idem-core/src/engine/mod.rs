@@ -40,6 +40,7 @@ mod commit;
 mod erased;
 mod execution;
 mod failure;
+mod failure_log;
 mod gate;
 mod lease;
 mod local;

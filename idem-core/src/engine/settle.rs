@@ -6,6 +6,7 @@ use crate::engine::backoff::Backoff;
 use crate::engine::caller::{Caller, RunResult};
 use crate::engine::execution::Execution;
 use crate::engine::failure::{Failure, FailureKind};
+use crate::engine::failure_log;
 use crate::engine::lease::{MIN_BOUND, bounded};
 use crate::engine::local_state::Phase;
 use crate::engine::outcome::{How, Outcome, RunError};
@@ -85,11 +86,13 @@ async fn failed(
     caller: &mut Caller,
 ) {
     if !matches!(failure.kind, FailureKind::Rejected(_) | FailureKind::LeaseLost) {
+        let is_rolled_back = local == LocalEnd::RolledBack;
         tracing::warn!(
             idem.key_hash = %execution.key_hash(),
             idem.operation = %execution.operation().name(),
             idem.attempt = fence.attempt,
-            failure = what_to_log(&failure),
+            failure = failure_log::how(&failure, is_rolled_back),
+            error = failure_log::text(execution, &failure),
             "the handler ended without a reply"
         );
     }
@@ -105,22 +108,6 @@ async fn failed(
         FailureKind::RolledBack(_) | FailureKind::Unknown(_) => {
             unknown(execution, fence, local, caller).await;
         }
-    }
-}
-
-/// How it failed, and no more: the text of a handler's error may hold the input or a stored
-/// result (R24). A handler that may show it logs it itself.
-fn what_to_log(failure: &Failure) -> &'static str {
-    match &failure.kind {
-        FailureKind::Rejected(_) => "rejected",
-        FailureKind::LeaseLost => "lease lost",
-        FailureKind::WindowOver => "older than the downstream remembers keys",
-        FailureKind::StepsChanged(_) => "steps changed",
-        FailureKind::RolledBack(_) => "rolled back",
-        FailureKind::Unknown(source) => match source.downcast_ref::<StoreError>() {
-            Some(error) => error.kind().name(),
-            None => "unknown outcome",
-        },
     }
 }
 

@@ -76,7 +76,7 @@ impl OperationBuilder {
                     Duration::from_secs(24 * 60 * 60),
                     Duration::from_secs(60 * 60),
                 ),
-                attempts: 5,
+                attempts: 20,
                 window: None,
                 on_unknown: OnUnknown::Resume,
                 begun: Begun::Unmarked,

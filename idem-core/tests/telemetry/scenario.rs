@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use idem_core::async_trait;
 use idem_core::claim::{Claim, Takeover};
-use idem_core::engine::{Answer, Call, Engine, Execution, Failure, Outcome, RunError};
+use idem_core::engine::{
+    Answer, Call, Engine, EngineBuilder, Execution, Failure, Outcome, RunError,
+};
 use idem_core::error::{ErrorKind, Verb};
 use idem_core::fingerprint::{Fingerprint, Fingerprints};
 use idem_core::housekeeping::{Reconciler, Sweeper};
@@ -38,15 +40,15 @@ pub(crate) struct Scenario {
 
 impl Scenario {
     pub(crate) fn new() -> Self {
+        Self::with(|builder| builder)
+    }
+
+    pub(crate) fn with(settings: impl FnOnce(EngineBuilder) -> EngineBuilder) -> Self {
         let store = TxStore::default();
         let operation =
             Operation::builder("orders.create").lease(LEASE).max_reply_bytes(64).build().unwrap();
-        let engine = Engine::builder(store.clone())
-            .one_commit_on(store.clone())
-            .namespace("test")
-            .unwrap()
-            .build()
-            .unwrap();
+        let builder = Engine::builder(store.clone()).one_commit_on(store.clone());
+        let engine = settings(builder).namespace("test").unwrap().build().unwrap();
         Self { engine, store, operation }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use idem_core::engine::Failure;
+use idem_core::engine::{Execution, Failure};
 use idem_core::reply::Reply;
 use idem_core::telemetry::{self, Delivery};
 
@@ -99,4 +99,38 @@ fn a_delivery_is_a_span_with_its_outcome() {
     assert_eq!(seen.field("idem.topic"), Some("order.created"));
     assert_eq!(seen.field("idem.attempt"), Some("3"));
     assert_eq!(seen.field("idem.outcome"), Some("dead_letter"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_text_of_a_handlers_error_is_logged_only_where_it_was_asked_for() {
+    let secret = format!("no such table: orders{}", "ö".repeat(2_000));
+    for shows in [false, true] {
+        let traces = Traces::default();
+        let _caught = traces.catch();
+        let scenario = Scenario::with(|builder| builder.log_handler_errors(shows));
+        let text = secret.clone();
+        let broken = async move |_, _| Err::<Reply, _>(Failure::unknown(text));
+        scenario.run("k", broken).await.unwrap_err();
+        let ended = traces.said("the handler ended without a reply");
+        assert_eq!(ended[0].field("failure"), Some("unknown outcome"));
+        let shown = ended[0].field("error");
+        assert_eq!(shown.is_some(), shows);
+        assert!(shown.is_none_or(|text| secret.starts_with(text) && text.len() > 900), "{shown:?}");
+        assert!(shown.is_none_or(|text| text.len() <= 1_000), "{shown:?}");
+        assert_eq!(traces.text().contains("no such table"), shows);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_whose_transaction_was_taken_back_is_told_as_that() {
+    let traces = Traces::default();
+    let _caught = traces.catch();
+    let scenario = Scenario::new();
+    let broken = async |execution: Execution, store| {
+        let _open = execution.transaction(&store).await?;
+        Err::<Reply, _>(Failure::unknown("no such table"))
+    };
+    scenario.run("k", broken).await.unwrap_err();
+    let ended = traces.said("the handler ended without a reply");
+    assert_eq!(ended[0].field("failure"), Some("rolled back"));
 }
