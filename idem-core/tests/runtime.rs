@@ -107,6 +107,19 @@ async fn a_pass_that_fails_or_panics_is_told_and_the_loop_goes_on() {
     assert_eq!(passes.load(Ordering::SeqCst), 4);
 }
 
+/// On several threads: the last line of a loop and the end of its task are not one instant.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_stop_that_everything_followed_is_clean() {
+    for round in 0..500 {
+        let mut runtime = Runtime::builder(&engine());
+        for _ in 0..4 {
+            runtime = runtime.chore(Scripted::new(&[]).0);
+        }
+        let stopped = runtime.start().stop(SECOND * 60).await;
+        assert!(stopped.is_clean(), "round {round}: {stopped:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_loop_without_a_pass_that_ends_well_is_late() {
     for act in [Act::Fail, Act::Deaf] {

@@ -1,7 +1,5 @@
 //! What the log says of a handler that ended without a reply.
 
-use std::error::Error as _;
-
 use crate::engine::execution::Execution;
 use crate::engine::failure::{Failure, FailureKind};
 use crate::error::StoreError;

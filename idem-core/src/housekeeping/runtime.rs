@@ -1,6 +1,7 @@
 //! The loops of a service: started and stopped with one call each.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::task::{AbortHandle, JoinSet};
@@ -47,6 +48,17 @@ pub struct Runtime {
 struct Running {
     watch: Arc<Watch>,
     task: AbortHandle,
+    /// Set by the loop itself: a task counts as running for a moment after its last line.
+    has_ended: Arc<AtomicBool>,
+}
+
+/// Tells the end of a loop, however it ends.
+struct TellsEnd(Arc<AtomicBool>);
+
+impl Drop for TellsEnd {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }
 
 /// Builds a [`Runtime`].
@@ -111,7 +123,7 @@ impl Runtime {
         let until = Instant::now() + limit.min(crate::time::MAX_DURATION);
         let ended = timeout_at(until, self.tracker.wait());
         let (executions, _) = tokio::join!(self.engine.drain(limit), ended);
-        let left = self.loops.iter().filter(|running| !running.task.is_finished());
+        let left = self.loops.iter().filter(|running| !running.has_ended.load(Ordering::SeqCst));
         let loops = left.map(|running| {
             running.task.abort();
             running.watch.health().name
@@ -154,8 +166,14 @@ impl RuntimeBuilder {
         let (stop, tracker) = (Stop::new(), TaskTracker::new());
         let start = |chore: Arc<dyn Chore>| {
             let watch = Arc::new(Watch::new(chore.name(), chore.interval()));
+            let has_ended = Arc::new(AtomicBool::new(false));
             let running = go_round(chore, Arc::clone(&watch), stop.clone());
-            Running { watch, task: tracker.spawn(running).abort_handle() }
+            let tells = TellsEnd(Arc::clone(&has_ended));
+            let task = tracker.spawn(async move {
+                let _tells = tells;
+                running.await;
+            });
+            Running { watch, task: task.abort_handle(), has_ended }
         };
         let loops = self.chores.into_iter().map(start).collect();
         Runtime { engine: self.engine, stop, loops, tracker }
