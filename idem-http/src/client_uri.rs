@@ -25,6 +25,23 @@ pub(crate) fn of(parts: &Parts) -> &Uri {
     &parts.uri
 }
 
+/// Whether axum had no route for this request when the layer saw it: it has been to a router, which
+/// keeps the URI, and none of its paths was matched. A fallback looks so, and so does a service
+/// that `nest_service` holds, which does work: it is a reason to warn and not one to free a key.
+pub(crate) fn is_unmatched(parts: &Parts) -> bool {
+    #[cfg(feature = "axum")]
+    {
+        use axum::extract::{MatchedPath, OriginalUri};
+        parts.extensions.get::<OriginalUri>().is_some()
+            && parts.extensions.get::<MatchedPath>().is_none()
+    }
+    #[cfg(not(feature = "axum"))]
+    {
+        let _ = parts;
+        false
+    }
+}
+
 /// Puts the stored request's query in place of this one's, wherever the URI is kept. The paths
 /// are the same: a request to another path does not take over.
 pub(crate) fn restore_query(parts: &mut Parts, first: &Input) {

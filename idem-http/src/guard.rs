@@ -1,8 +1,10 @@
 //! What is decided about a request before its body is read.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use http::Response;
 use http::header::HeaderName;
 use http::request::Parts;
 use idem_core::engine::{Engine, Execution};
@@ -12,6 +14,7 @@ use idem_core::operation::Operation;
 use crate::header_filter::HeaderFilter;
 use crate::key_header::{KeyError, read_key};
 use crate::layer::ScopeOf;
+use crate::mark::Disposition;
 use crate::problem::{Code, Problem};
 use crate::settings::Settings;
 
@@ -22,6 +25,7 @@ pub(crate) struct Guard {
     pub(crate) settings: Settings,
     pub(crate) filter: HeaderFilter,
     scope: Arc<dyn ScopeOf>,
+    has_warned: AtomicBool,
 }
 
 /// What becomes of a request.
@@ -44,7 +48,7 @@ impl Guard {
         settings: Settings,
     ) -> Self {
         let filter = settings.header_filter();
-        Self { engine, operation, settings, filter, scope }
+        Self { engine, operation, settings, filter, scope, has_warned: AtomicBool::new(false) }
     }
 
     pub(crate) fn admit(&self, parts: &Parts) -> Admission {
@@ -71,6 +75,20 @@ impl Guard {
         match self.scope.scope_of(parts) {
             Ok(scope) => Admission::Guard { scope, key },
             Err(error) => Admission::Refuse(error.into_problem()),
+        }
+    }
+
+    /// Warns, once, that the 404 of a path without a route takes up a key; not where the service
+    /// has said what becomes of it.
+    pub(crate) fn stands_around_fallback<B>(&self, response: &Response<B>) {
+        if response.extensions().get::<Disposition>().is_none()
+            && !self.has_warned.swap(true, Ordering::Relaxed)
+        {
+            tracing::warn!(
+                idem.operation = %self.operation.name(),
+                "a 404 of a path without a route is stored under its key; put the layer on routes \
+                 (Router::route_layer, Handler::layer), or mark the fallback Disposition::Release"
+            );
         }
     }
 

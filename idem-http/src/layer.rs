@@ -26,6 +26,14 @@ use crate::switch::Switch;
 /// what it protects ([`operation`](Self::operation)); until then the compiler refuses it. One with
 /// a scope and no operation is a template: `operation` can be called on it for each route.
 ///
+/// # Where it stands in axum
+/// On a handler, `post(create_order.layer(once))`, or on the routes of a router,
+/// `Router::route_layer(once)`. **Not `Router::layer`**: axum runs the router's fallback inside of
+/// it, so that the 404 of a path without a route is stored like any answer. A deploy that brings
+/// the route later does not bring back the keys: they are answered with the stored 404 until their
+/// retention is over. The layer cannot tell a fallback from a service in `nest_service`, and an
+/// answer that is perhaps the service's own is not dropped; it logs a warning, once.
+///
 /// ```
 /// use http::{Request, Response};
 /// use http_body_util::{BodyExt, Full};

@@ -40,6 +40,9 @@
 //! Authentication, rate limits, timeouts, and whatever changes answers go **outside**: what stands
 //! inside is stored, and runs once. The service inside runs in a task of its own (R12).
 //!
+//! In axum the layer goes on handlers or on `Router::route_layer`, not on `Router::layer`, which
+//! stores the 404s of paths that are not there: see [`IdempotencyLayer`].
+//!
 //! # What it does not do
 //! It does not bound how long an upload takes, does not speak gRPC's errors, and does not keep
 //! event streams, protocol switches, or answers over the operation's limit: they are delivered

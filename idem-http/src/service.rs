@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http::header::HeaderValue;
 use http::request::Parts;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use http_body::Body;
 use idem_core::engine::{Execution, Failure};
 use idem_core::key::{Key, Scope};
@@ -17,6 +17,7 @@ use tower_service::Service;
 use tracing::Instrument;
 
 use crate::capture::Slot;
+use crate::client_uri;
 use crate::deliver::name_of;
 use crate::guard::{Admission, Guard};
 use crate::mark::Disposition;
@@ -167,8 +168,12 @@ where
         let (guard, slot) = (Arc::clone(&guard), slot.clone());
         move |execution: Execution| async move {
             let method = parts.method.clone();
+            let is_unmatched = client_uri::is_unmatched(&parts);
             let request = guard.request_for(&execution, parts, body);
             let response = inner.call(request).await.map_err(Failure::unknown)?;
+            if is_unmatched && response.status() == StatusCode::NOT_FOUND {
+                guard.stands_around_fallback(&response);
+            }
             guard.answer_of(&method, response, &slot).await
         }
     };

@@ -124,6 +124,24 @@ async fn where_the_layer_stands_decides_whether_404_and_405_take_up_the_key() {
     }
 }
 
+/// A client that was faster than the deploy is served under the same key once the route is there.
+#[tokio::test]
+async fn a_route_that_comes_late_works_under_a_key_that_got_a_404() {
+    for place in [Place::Routes, Place::Methods, Place::ExistingMethods, Place::Handler] {
+        let world = World::new();
+        let before = place.router(world.layer(), &world.effects);
+        let after = Router::new()
+            .nest("/v2", place.router(world.layer(), &world.effects))
+            .merge(place.router(world.layer(), &world.effects));
+        let request = || post("/v2/charges", "k").body(Body::empty()).unwrap();
+        assert_eq!(send(&before, request()).await.status, 404, "{place:?}");
+        assert_eq!(world.records().await, 0, "{place:?}");
+        let answer = send(&after, request()).await;
+        assert_eq!((answer.status.as_u16(), answer.is_replay()), (201, false), "{place:?}");
+        assert_eq!(world.effects.count(), 1, "{place:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_fallback_that_is_marked_leaves_the_key_free() {
     let world = World::new();
