@@ -2,8 +2,6 @@
 
 mod support;
 
-use std::time::Duration;
-
 use idem_core::claim::Claimed;
 use idem_core::error::ErrorKind;
 use idem_core::record::Recovery;
@@ -12,7 +10,7 @@ use idem_core::transactional::TransactionalStore;
 use idem_mysql::mysql_async::prelude::Queryable;
 use idem_mysql::mysql_async::{Opts, OptsBuilder, Pool, PoolConstraints, PoolOpts};
 use idem_mysql::{Isolation, MysqlStore};
-use support::{LEASE, Place, Request, kind_of, point, run, sealed};
+use support::{LEASE, Place, Request, kind_of, point, run, sealed, until_waiting};
 
 /// Bytes that no character set leaves alone.
 const WILD: &[u8] = b"\x00\x80\xc3(\xff 'a\\\"\xe2\x28\xa1";
@@ -191,12 +189,7 @@ async fn a_deadlock_that_a_handler_passes_over_commits_nothing() {
         run(&mut plain, "COMMIT").await;
         plain
     });
-    let mut watching = place.plain().await;
-    let waiting = "SELECT COUNT(*) FROM information_schema.INNODB_TRX \
-         WHERE trx_state = 'LOCK WAIT'";
-    while support::number(&mut watching, waiting).await == 0 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    until_waiting(&mut place.plain().await, 1).await;
     let hit =
         store.connection(&mut tx).query_drop("UPDATE rows_of_mine SET v = 1 WHERE n = 2").await;
     let mut plain = other.await.unwrap();

@@ -103,3 +103,14 @@ pub(crate) fn point(number: u32) -> Recovery {
 pub(crate) fn kind_of<T: std::fmt::Debug>(result: Result<T, StoreError>) -> ErrorKind {
     result.expect_err("expected an error").kind()
 }
+
+/// Waits until so many transactions on the database of `connection` wait for a lock.
+pub(crate) async fn until_waiting(connection: &mut idem_mysql::mysql_async::Conn, wanted: i64) {
+    let waiting = "SELECT COUNT(*) FROM information_schema.INNODB_TRX t \
+         JOIN information_schema.PROCESSLIST p ON p.ID = t.trx_mysql_thread_id \
+         WHERE t.trx_state = 'LOCK WAIT' AND p.DB = DATABASE()";
+    while number(connection, waiting).await < wanted {
+        // The server makes this list anew only where it was not read for 100 ms.
+        tokio::time::sleep(Duration::from_millis(150)).await;
+    }
+}
