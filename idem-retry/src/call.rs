@@ -201,7 +201,17 @@ impl<'a> Call<'a> {
     pub(crate) fn unfinished<T, E>(self, why: Why, last: Last<T, E>) -> Outcome<T, E> {
         let (attempts, elapsed) = (self.attempts, self.elapsed());
         let Self { applied, hint, .. } = self;
-        let unfinished = Unfinished { why, attempts, elapsed, last, applied, hint };
+        let unfinished = Unfinished {
+            why,
+            attempts,
+            elapsed,
+            last,
+            applied,
+            hint,
+            status: None,
+            is_in_flight: false,
+            cause: None,
+        };
         if applied.is_uncertain() {
             count(&self.destination.counts().unknown);
             Outcome::Unknown(unfinished)

@@ -65,6 +65,7 @@ pub mod random;
 pub mod reqwest;
 mod retry;
 mod retry_after;
+mod told;
 #[cfg(feature = "tower")]
 pub mod tower;
 

@@ -3,7 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
+use http::StatusCode;
+
 use crate::class::{Applied, Reason};
+use crate::told::{LastTold, Told};
 
 /// What a call came to. Four cases, since they call for four different things.
 #[derive(Debug)]
@@ -51,6 +54,16 @@ pub struct Unfinished<T, E> {
     pub applied: Applied,
     /// How long the server said to wait, in its last answer.
     pub hint: Option<Duration>,
+    /// The status of the last answer, where an adapter of this crate made an HTTP call and there
+    /// was one.
+    pub status: Option<StatusCode>,
+    /// Whether that answer says that the first request under the key still runs, or that its server
+    /// died and its lease is not over: the answer is there later, under the same key.
+    /// [`Policy::outlasting`](crate::Policy::outlasting) waits for it.
+    pub is_in_flight: bool,
+    /// What the last attempt failed of, in a few words, where an adapter made the call: `Connection
+    /// refused (os error 111)`. Neither URL nor key nor body stand in it.
+    pub cause: Option<Box<str>>,
 }
 
 /// How the last attempt ended.
@@ -141,11 +154,23 @@ impl fmt::Display for Why {
     }
 }
 
-impl<T, E> fmt::Display for Unfinished<T, E> {
+/// With how the last attempt ended: its status, its error, or that it was dropped. Of an error that
+/// no adapter of this crate has seen it is the error's own text (`{:#}`).
+impl<T, E: fmt::Display> fmt::Display for Unfinished<T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { why, attempts, elapsed, .. } = self;
-        let known = if self.is_unknown() { "; it may have been applied" } else { "" };
-        write!(f, "no answer after {attempts} attempts in {elapsed:?}: {why}{known}")
+        let Self { why, attempts, elapsed, applied, hint, .. } = *self;
+        let own_text;
+        let last = match (&self.last, &self.cause) {
+            (Last::TimedOut, _) => LastTold::TimedOut,
+            (Last::Answer(_), Some(cause)) => LastTold::OtherAnswer(cause),
+            (Last::Answer(_), None) => LastTold::Answer(self.status, self.is_in_flight),
+            (Last::Error(_), Some(cause)) => LastTold::Error(cause),
+            (Last::Error(error), None) => {
+                own_text = format!("{error:#}");
+                LastTold::Error(&own_text)
+            }
+        };
+        Told { why: Some(why), attempts, elapsed, applied, hint, last }.fmt(f)
     }
 }
 

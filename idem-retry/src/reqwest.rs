@@ -3,12 +3,14 @@
 //! ```
 //! use idem_retry::{HttpRetry, Policy, Report, reqwest::RetryMiddleware};
 //!
+//! # let call = async move {
+//! // Without redirects a refused connection is known to have carried nothing.
+//! let direct = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build()?;
 //! // Our server honours keys, so every POST may have one.
-//! let retry = HttpRetry::new(Policy::default()).makes_keys(true);
-//! let client = reqwest_middleware::ClientBuilder::new(reqwest::Client::new())
+//! let retry = HttpRetry::new(Policy::default()).follows_redirects(false).makes_keys(true);
+//! let client = reqwest_middleware::ClientBuilder::new(direct)
 //!     .with(RetryMiddleware::new(retry))
 //!     .build();
-//! # let _ = async move {
 //! let response = client.post("http://bank.example/v1/charges").body("amount=4200").send().await?;
 //! let report = response.extensions().get::<Report>().expect("the middleware tells");
 //! if report.is_unknown {
@@ -16,6 +18,7 @@
 //! }
 //! # Ok::<_, reqwest_middleware::Error>(())
 //! # };
+//! # drop(call);
 //! ```
 //!
 //! [`send`] gives the [`Outcome`] itself and needs no middleware.
@@ -25,7 +28,9 @@
 //!
 //! The client's own redirects and its own retries happen inside one attempt. Turn its retries of
 //! refused HTTP/2 streams off, or count them in. Build it with `redirect::Policy::none()` and say so
-//! ([`HttpRetry::follows_redirects`]): a refused connection is then known to have carried nothing.
+//! ([`HttpRetry::follows_redirects`]), as above: where every attempt was refused, the call is then
+//! [given up](Outcome::GaveUp), surely not applied. With redirects it is unknown: the errors of
+//! reqwest do not tell the first hop from the one after it, and the first may have had its effect.
 
 use std::sync::Mutex;
 
@@ -33,7 +38,7 @@ use http::{Extensions, HeaderMap, StatusCode};
 use reqwest::{Body, Client, Request, Response, ResponseBuilderExt as _, Url};
 use reqwest_middleware::{Middleware, Next};
 
-use crate::adapter::{Failed, HttpRetry, Prepared, Report, Seen, front_of};
+use crate::adapter::{Failed, HttpRetry, Prepared, Report, Seen, cause_of, front_of};
 use crate::attempt::Attempt;
 use crate::classify::{Fault, MAX_PROBLEM_BYTES, Traits, problem_type};
 use crate::outcome::Outcome;
@@ -56,8 +61,8 @@ pub async fn send(
         let request = announced(&prepared, attempt, request);
         read(&prepared, client.execute(request).await?).await
     };
-    let outcome =
-        prepared.run(head, |_, _, _| None, fault_of, |attempt| op(attempt, request.next())).await;
+    let op = |attempt| op(attempt, request.next());
+    let outcome = prepared.run(head, |_, _, _| None, fault_of, |error| cause_of(error), op).await;
     Seen::responses(outcome)
 }
 
@@ -107,7 +112,8 @@ impl Middleware for RetryMiddleware {
             // Another middleware's: what it did before it failed is not known.
             reqwest_middleware::Error::Middleware(_) => Fault::Lost,
         };
-        let outcome = prepared.run(head, |_, _, _| None, fault_of, op).await;
+        let outcome =
+            prepared.run(head, |_, _, _| None, fault_of, |error| cause_of(error), op).await;
         *extensions = lock(&kept).clone();
         match Failed::split(outcome) {
             Ok((seen, report)) => Ok(reported(seen.response, report)),

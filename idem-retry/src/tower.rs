@@ -9,7 +9,9 @@
 //!
 //! # async fn call() -> Result<(), Box<dyn std::error::Error>> {
 //! let client = Client::builder(TokioExecutor::new()).build_http();
-//! let layer = RetryLayer::new(HttpRetry::new(Policy::default()));
+//! // hyper follows no redirects: what it was refused a connection for was surely not done.
+//! let retry = HttpRetry::new(Policy::default()).follows_redirects(false);
+//! let layer = RetryLayer::new(retry);
 //! let mut client = layer.layer(client);
 //! let request = http::Request::post("http://bank.example/v1/charges")
 //!     .header("idempotency-key", "order-7")
@@ -48,7 +50,9 @@ use http_body::Body;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::adapter::{BoxError, Failed, HttpRetry, Prepared, Replayable, Report, Seen, front_of};
+use crate::adapter::{
+    BoxError, Failed, HttpRetry, Prepared, Replayable, Report, Seen, cause_of, front_of,
+};
 use crate::attempt::Attempt;
 use crate::class::Class;
 use crate::classify::{Fault, HttpRules, MAX_PROBLEM_BYTES, Traits, grpc, problem_type};
@@ -126,8 +130,8 @@ impl RetryLayer {
     }
 }
 
-/// What an error says of the request, where no redirects are followed, by the errors it stems from: only a refused connection is
-/// known not to have carried it.
+/// What an error says of the request, where no redirects are followed, by the errors it stems from:
+/// only a refused connection is known not to have carried it.
 pub fn fault_of(error: &(dyn std::error::Error + 'static)) -> Fault {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -227,7 +231,7 @@ impl Settings {
             Fault::NotSent if is_one_shot => Fault::Lost,
             fault => fault,
         };
-        let outcome = prepared.run(head, judge, fault_of, op).await;
+        let outcome = prepared.run(head, judge, fault_of, |error| cause_of(&**error), op).await;
         let (seen, report) = Failed::split(outcome)?;
         let mut response: Response<Replayable<R>> = seen.response;
         response.extensions_mut().insert::<Report>(report);

@@ -4,9 +4,15 @@ use std::fmt;
 use std::time::Duration;
 
 use super::BoxError;
+#[cfg(feature = "tower")]
+use super::cause_of;
+use crate::class::Applied;
+#[cfg(feature = "tower")]
+use crate::class::Reason;
 #[cfg(feature = "reqwest")]
 use crate::outcome::Answered;
 use crate::outcome::{Last, Outcome, Unfinished, Why};
+use crate::told::{LastTold, Told};
 
 /// An answer, and what its body had to be read for.
 #[derive(Debug)]
@@ -33,12 +39,19 @@ pub struct Report {
     pub is_unknown: bool,
     /// Why there was no further attempt, where there is no answer to the call.
     pub why: Option<Why>,
+    /// Whether the last answer says that the first request under the key still runs, or that its
+    /// lease is not over: the answer is there later, under the same key.
+    pub is_in_flight: bool,
+    /// How long the server said to wait, in the answer that is not one to the call.
+    pub hint: Option<Duration>,
 }
 
 /// A call without any response.
 #[derive(Debug)]
 pub struct Failed {
     report: Report,
+    applied: Applied,
+    cause: Option<Box<str>>,
     error: Option<BoxError>,
 }
 
@@ -62,6 +75,9 @@ impl<R> Seen<R> {
             },
             applied: it.applied,
             hint: it.hint,
+            status: it.status,
+            is_in_flight: it.is_in_flight,
+            cause: it.cause,
         };
         match outcome {
             Outcome::Answered(it) => Outcome::Answered(answered(it)),
@@ -80,6 +96,8 @@ impl Report {
             is_replayed: false,
             is_unknown: unfinished.is_unknown(),
             why: Some(unfinished.why),
+            is_in_flight: unfinished.is_in_flight,
+            hint: unfinished.hint,
         }
     }
 }
@@ -96,6 +114,11 @@ impl Failed {
         self.report.is_unknown
     }
 
+    /// Whether any attempt had its effect: the worst of them.
+    pub fn applied(&self) -> Applied {
+        self.applied
+    }
+
     /// The error of the last attempt; `None` when it was dropped at its timeout.
     pub fn last_error(&self) -> Option<&(dyn std::error::Error + Send + Sync + 'static)> {
         self.error.as_deref()
@@ -104,10 +127,19 @@ impl Failed {
     /// A call that could not be made at all.
     #[cfg(feature = "tower")]
     pub(crate) fn unusable(error: BoxError) -> Self {
-        let why = Some(Why::Final(crate::class::Reason::WouldFailAgain));
+        let why = Some(Why::Final(Reason::WouldFailAgain));
         let elapsed = Duration::ZERO;
-        let report = Report { attempts: 0, elapsed, is_replayed: false, is_unknown: false, why };
-        Self { report, error: Some(error) }
+        let report = Report {
+            attempts: 0,
+            elapsed,
+            is_replayed: false,
+            is_unknown: false,
+            why,
+            is_in_flight: false,
+            hint: None,
+        };
+        let cause = Some(cause_of(&*error).into());
+        Self { report, applied: Applied::No, cause, error: Some(error) }
     }
 
     /// The response and its report, or what failed.
@@ -120,29 +152,37 @@ impl Failed {
         let unfinished = match unfinished {
             Ok(answered) => {
                 let (attempts, elapsed) = (answered.attempts, answered.elapsed);
-                let report =
-                    Report { attempts, elapsed, is_replayed, is_unknown: false, why: None };
+                let report = Report {
+                    attempts,
+                    elapsed,
+                    is_replayed,
+                    is_unknown: false,
+                    why: None,
+                    is_in_flight: false,
+                    hint: None,
+                };
                 return Ok((answered.answer, report));
             }
             Err(unfinished) => unfinished,
         };
         let report = Report::of(&unfinished);
+        let Unfinished { applied, cause, .. } = unfinished;
         match unfinished.last {
             Last::Answer(answer) => Ok((answer, report)),
-            Last::Error(error) => Err(Self { report, error: Some(error.into()) }),
-            Last::TimedOut => Err(Self { report, error: None }),
+            Last::Error(error) => Err(Self { report, applied, cause, error: Some(error.into()) }),
+            Last::TimedOut => Err(Self { report, applied, cause, error: None }),
         }
     }
 }
 
 impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Report { attempts, elapsed, why, is_unknown, .. } = self.report;
-        write!(f, "no response after {attempts} attempts in {elapsed:?}")?;
-        if let Some(why) = why {
-            write!(f, ": {why}")?;
-        }
-        f.write_str(if is_unknown { "; it may have been applied" } else { "" })
+        let Report { attempts, elapsed, why, hint, .. } = self.report;
+        let last = match (&self.error, &self.cause) {
+            (None, _) => LastTold::TimedOut,
+            (Some(_), cause) => LastTold::Error(cause.as_deref().unwrap_or("no answer")),
+        };
+        Told { why, attempts, elapsed, applied: self.applied, hint, last }.fmt(f)
     }
 }
 

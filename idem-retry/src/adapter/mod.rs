@@ -2,6 +2,7 @@
 //! of a call is told where a client library has room for a response or an error only.
 
 mod body;
+mod cause;
 mod end;
 mod settings;
 
@@ -10,6 +11,7 @@ pub use end::{Failed, Report};
 pub use settings::HttpRetry;
 
 pub(crate) use body::front_of;
+pub(crate) use cause::cause_of;
 pub(crate) use end::Seen;
 pub(crate) use settings::Prepared;
 

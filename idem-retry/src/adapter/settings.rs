@@ -10,9 +10,12 @@ use crate::class::{Attempted, Class};
 use crate::classify::{Answer, Fault, HttpRules, Traits};
 use crate::destination::Destination;
 use crate::key::{IdempotencyKey, KEY_HEADER};
-use crate::outcome::Outcome;
+use crate::outcome::{Last, Outcome};
 use crate::policy::Policy;
 use crate::retry::{CallOptions, Retry};
+use crate::retry_after::only;
+
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
 /// How HTTP calls are retried: the settings that all adapters share.
 ///
@@ -165,13 +168,14 @@ impl Prepared {
         if never_left && self.settings.follows_redirects { Fault::Lost } else { fault }
     }
 
-    /// Makes the attempts. `head` shows what is read of an answer, and `judge` may read it
-    /// otherwise than the rules do.
+    /// Makes the attempts. `head` shows what is read of an answer, `judge` may read it otherwise
+    /// than the rules do, and `cause_of` names what an error comes from, without the URL.
     pub(crate) async fn run<R, E, F, Fut>(
         &self,
         head: impl Fn(&R) -> (StatusCode, &HeaderMap),
         judge: impl Fn(&HttpRules, Traits, &HeaderMap) -> Option<Class>,
         fault_of: impl Fn(&E) -> Fault,
+        cause_of: impl Fn(&E) -> String,
         op: F,
     ) -> Outcome<Seen<R>, E>
     where
@@ -191,6 +195,31 @@ impl Prepared {
             // How far it came is not known.
             Attempted::TimedOut => rules.fault(*traits, Fault::Lost),
         };
-        retry.call_with(&self.destination, self.options, classify, op).await
+        let mut outcome = retry.call_with(&self.destination, self.options, classify, op).await;
+        let (Outcome::GaveUp(end) | Outcome::Unknown(end)) = &mut outcome else { return outcome };
+        match &end.last {
+            Last::Answer(seen) => {
+                let (status, headers) = head(&seen.response);
+                if judge(rules, *traits, headers).is_some() {
+                    let code = only(headers, &GRPC_STATUS).and_then(|code| code.parse().ok());
+                    end.cause = code.map(|code: u16| format!("gRPC status {code}").into());
+                }
+                let answer = Answer::new(status, headers, retry.time_of_day());
+                let answer = answer.problem_type(seen.problem_type.as_deref());
+                (end.status, end.is_in_flight) =
+                    (Some(status), rules.is_in_flight(*traits, &answer));
+            }
+            Last::Error(error) => {
+                let cause = cause_of(error);
+                let fault = fault_of(error);
+                end.cause = Some(if self.cautious(fault) == fault {
+                    cause.into()
+                } else {
+                    format!("{cause} (perhaps after a redirect: see `follows_redirects`)").into()
+                });
+            }
+            Last::TimedOut => {}
+        }
+        outcome
     }
 }

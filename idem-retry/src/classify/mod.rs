@@ -153,6 +153,18 @@ impl Safety {
     }
 }
 
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::NotSent => "nothing was sent",
+            Self::NotProcessed => "the server did not look at the request",
+            Self::Lost => "the connection broke",
+            Self::AnswerCut => "the answer was cut off",
+            Self::Unusable => "the request cannot be made",
+        })
+    }
+}
+
 impl Fault {
     /// Whether the request had its effect.
     pub fn applied(self) -> Applied {

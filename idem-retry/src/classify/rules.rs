@@ -99,6 +99,12 @@ impl HttpRules {
         may_be_ours.contains(&status) && super::is_problem(headers)
     }
 
+    /// Whether an answer to a keyed request says that the first one still runs.
+    pub(crate) fn is_in_flight(&self, request: Traits, answer: &Answer<'_>) -> bool {
+        let is_conflict = answer.status == StatusCode::CONFLICT && request.is_keyed();
+        is_conflict && is_one_of(&self.in_flight_types, answer)
+    }
+
     /// What it means that there is no whole answer. A timeout is [`Fault::Lost`], unless it is
     /// known that nothing was sent.
     pub fn fault(&self, request: Traits, fault: Fault) -> Class {
@@ -167,9 +173,7 @@ impl HttpRules {
             | StatusCode::BAD_GATEWAY
             | StatusCode::GATEWAY_TIMEOUT => Transient::new(Applied::Maybe),
             StatusCode::INTERNAL_SERVER_ERROR if self.retries_500 => Transient::new(Applied::Maybe),
-            StatusCode::CONFLICT
-                if request.is_keyed() && is_one_of(&self.in_flight_types, answer) =>
-            {
+            StatusCode::CONFLICT if self.is_in_flight(request, answer) => {
                 Transient::new(Applied::Maybe)
             }
             _ => return None,

@@ -2,6 +2,7 @@
 
 mod reqwest_calls;
 mod server;
+mod told;
 mod tower_calls;
 
 use std::time::Duration;

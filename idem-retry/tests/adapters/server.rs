@@ -12,6 +12,8 @@ pub(crate) enum Step {
     Answer(Vec<u8>),
     /// The connection is closed without an answer.
     Cut,
+    /// The same, and nobody listens any more.
+    Leave,
 }
 
 /// A request as it came.
@@ -58,6 +60,8 @@ impl Server {
                 match steps.pop().unwrap_or_else(|| Step::Answer(answer("599 Too Many", "", ""))) {
                     Step::Answer(bytes) => stream.write_all(&bytes).await.unwrap(),
                     Step::Cut => {}
+                    // The listener first: what comes after the connection's end is refused.
+                    Step::Leave => return drop((listener, stream)),
                 }
             }
         });

@@ -9,5 +9,6 @@ mod numbers;
 mod outcomes;
 mod properties;
 mod support;
+mod texts;
 mod timeouts;
 mod uniform;
