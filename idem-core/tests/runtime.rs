@@ -213,7 +213,12 @@ async fn one_slow_record_does_not_keep_others_from_being_resumed() {
     let world = World::new();
     world.strand("slow").await;
     let runtime = Runtime::start(&world.engine);
-    let running = |health: &Health| health.of("reconciler").unwrap().count("running") == Some(1);
+    // The pass that took it up is followed by one that tells of it. The one after that comes later
+    // than its next heartbeat, which the step of the clock below makes due.
+    let running = |health: &Health| {
+        let reconciler = health.of("reconciler").unwrap();
+        reconciler.count("running") == Some(1) && reconciler.passes >= 2
+    };
     until(&runtime, "the slow one runs", running).await;
     world.strand("quick").await;
     let resumed = |health: &Health| health.of("reconciler").unwrap().work == 1;

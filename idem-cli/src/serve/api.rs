@@ -13,6 +13,7 @@ use http::StatusCode;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderValue, RETRY_AFTER};
 use http::request::Parts;
 use idem_core::engine::Engine;
+use idem_core::housekeeping::Runtime;
 use idem_core::key::Scope;
 use idem_core::operation::Operation;
 use idem_http::IdempotencyLayer;
@@ -24,7 +25,6 @@ use super::caller::Caller;
 use super::charge;
 use super::health::healthz;
 use super::listing;
-use super::loops::Loops;
 use super::metrics::MetricsPage;
 use super::openapi;
 use super::problem::Problem;
@@ -35,13 +35,13 @@ use crate::network::CardNetwork;
 pub(super) struct Api {
     pub(super) engine: Engine,
     pub(super) network: CardNetwork,
-    pub(super) loops: Arc<Loops>,
+    pub(super) loops: Arc<Runtime>,
     document: Arc<Value>,
 }
 
 /// What may be seen of the server itself.
 pub(super) struct Seen {
-    pub(super) loops: Arc<Loops>,
+    pub(super) loops: Arc<Runtime>,
     pub(super) metrics: MetricsPage,
 }
 

@@ -51,7 +51,6 @@ pub use self::problem::Problem;
 use self::charge::Charging;
 use self::failing_store::FailingStore;
 use self::failpoint::Failpoints;
-use self::loops::Loops;
 use self::metrics::Metrics;
 use crate::backends::{self, Intent};
 use crate::exit::{Exit, Failure};
@@ -105,7 +104,7 @@ async fn serve(args: Args, operation: Operation, hasher: KeyHasher) -> Result<Ex
         .build()
         .map_err(setup)?;
 
-    let loops = Arc::new(Loops::start(&engine, seen_by_meter, &args));
+    let loops = Arc::new(loops::start(&engine, seen_by_meter, &args));
 
     let server = Server::bind(args.server.listen).await.map_err(setup)?;
     let max_body_bytes = args.server.max_body_bytes();

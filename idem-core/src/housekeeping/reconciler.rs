@@ -21,6 +21,8 @@ use crate::telemetry;
 /// How many records one page has, and how many pages one pass reads: the next one goes on there.
 const PAGE: u32 = 100;
 const PAGES: usize = 100;
+/// How soon after a pass that took records up the next one comes.
+const TELL_AFTER: Duration = Duration::from_secs(1);
 
 /// Pages through lapsed records and resumes those that began.
 ///
@@ -136,12 +138,14 @@ impl Reconciler {
     }
 
     /// A pass that does not wait for what it resumed: one slow record does not keep others.
-    async fn reconcile(&self, stop: &Stop) -> Result<Reconciled, StoreError> {
+    /// Also says how many it took up.
+    async fn reconcile(&self, stop: &Stop) -> Result<(Reconciled, usize), StoreError> {
         let mut position = self.position.lock().await;
         let mut running = JoinSet::new();
         let listed = self.list(&mut position, &mut running, stop).await;
+        let started = running.len();
         running.detach_all();
-        self.report(listed)
+        self.report(listed).map(|done| (done, started))
     }
 
     fn report(&self, listed: Result<(), StoreError>) -> Result<Reconciled, StoreError> {
@@ -300,15 +304,18 @@ impl Chore for Reconciler {
     }
 
     async fn pass(&self, stop: &Stop) -> Result<Pass, ChoreError> {
-        let done = self.reconcile(stop).await?;
+        let (done, started) = self.reconcile(stop).await?;
         let (held, not_resumable) = lock(&self.shared.remembered).for_a_person();
         let running = self.concurrency - self.slots.available_permits().min(self.concurrency);
-        Ok(Pass::of(done.resumed)
+        let pass = Pass::of(done.resumed)
             .counting("held", held)
             .counting("not_resumable", not_resumable)
             .counting("failed", done.failed)
             .counting("waiting", done.waiting)
-            .counting("running", running as u64))
+            .counting("running", running as u64);
+        // What was taken up ends after the pass. The next one tells what came of it.
+        let soon = self.interval.min(TELL_AFTER);
+        Ok(if started > 0 { pass.again_in(soon) } else { pass })
     }
 }
 

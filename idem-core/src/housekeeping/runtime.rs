@@ -13,6 +13,8 @@ use crate::housekeeping::chore::{Chore, ChoreError, Pass, Stop};
 use crate::housekeeping::health::{Health, Watch};
 use crate::housekeeping::{Reconciler, Sweeper, spread};
 
+/// When the first pass comes at the latest: a start often follows a crash.
+const FIRST_PASS_WITHIN: Duration = Duration::from_secs(1);
 /// The shortest pause between two passes: a chore that has always more to do yields all the same.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
 
@@ -157,8 +159,9 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Starts the loops. Each begins after a random part of its interval, so that the processes of
-    /// a service spread out. Needs a tokio runtime.
+    /// Starts the loops. Each makes its first pass within a second, since a start often follows a
+    /// crash, and at a random moment of it, so that the processes of a service spread out. Needs a
+    /// tokio runtime.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -181,7 +184,7 @@ impl RuntimeBuilder {
 }
 
 async fn go_round(chore: Arc<dyn Chore>, watch: Arc<Watch>, stop: Stop) {
-    let mut pause = spread(chore.interval());
+    let mut pause = spread(chore.interval().min(FIRST_PASS_WITHIN));
     loop {
         tokio::select! {
             biased;
