@@ -10,6 +10,7 @@
 use std::error::Error;
 
 use axum::extract::State;
+use axum::handler::Handler as _;
 use axum::http::{StatusCode, header::AUTHORIZATION};
 use axum::routing::post;
 use axum::{Json, Router};
@@ -56,7 +57,7 @@ async fn app(pool: PgPool) -> Result<Router, Box<dyn Error>> {
     let once = IdempotencyLayer::new(engine.namespace("shop")?.build()?)
         .scope(scope::hashed_header(AUTHORIZATION))
         .operation(&orders);
-    Ok(Router::new().route("/v1/orders", post(create_order)).layer(once).with_state(store))
+    Ok(Router::new().route("/v1/orders", post(create_order.layer(once))).with_state(store))
 }
 
 async fn connect(url: &str) -> Result<PgPool, sqlx::Error> {
