@@ -1,17 +1,37 @@
-//! Idempotency keys, as their sender makes them.
+//! Idempotency keys, as their sender makes them and reads them back.
+
+mod text;
 
 use std::fmt;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sha2::{Digest as _, Sha256};
 
+pub use text::{KeyError, MAX_KEY_BYTES};
+
 /// The request header that carries the key, unless a server has another name for it.
 pub const KEY_HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// The key of one logical call: the same on each of its attempts. A UUID in 36 lower-case
-/// characters, which every known server takes.
+/// The key of one logical call: the same on each of its attempts, and after a restart.
 ///
-/// `Debug` does not show it; `Display` does.
+/// The ones made here are UUIDs in 36 lower-case characters, which every known server takes. Others,
+/// and those that were kept, come in by [`new`](Self::new) or `parse`.
+///
+/// `Debug` does not show it; `Display` does, and what it shows is what `new` takes.
+///
+/// ```
+/// use idem_retry::IdempotencyKey;
+///
+/// // Decided: order 7 is paid. The key is stored with that decision, in the same transaction.
+/// let key = IdempotencyKey::random();
+/// let stored = key.to_string();
+///
+/// // The process dies before it knows what came of the call. The next one finds the order with its
+/// // key and no outcome, and calls again under the same key.
+/// let again: IdempotencyKey = stored.parse()?;
+/// assert_eq!(again, key);
+/// # Ok::<_, idem_retry::KeyError>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct IdempotencyKey(Box<str>);
 
@@ -19,7 +39,7 @@ impl IdempotencyKey {
     /// A key that nobody has used: a random UUID (version 4, RFC 9562).
     ///
     /// Make it where the call is decided on, not where it is sent, and keep it with the decision: a
-    /// process that crashes and makes a new one has no protection.
+    /// process that crashes and makes a new one has no protection. [`new`](Self::new) reads it back.
     ///
     /// # Panics
     /// When the operating system gives no randomness.
@@ -65,6 +85,37 @@ impl IdempotencyKey {
         Self::from_bytes(bytes, 8)
     }
 
+    /// The key with this text: what was kept of an earlier one, or a name that the caller has for
+    /// the call, 1 to [`MAX_KEY_BYTES`] bytes of printable ASCII, the space included. The same rule
+    /// as that of idem's servers; others may take less. Nothing is trimmed or folded.
+    ///
+    /// ```
+    /// use idem_retry::{IdempotencyKey, KeyError};
+    ///
+    /// assert_eq!(IdempotencyKey::new("order-7")?.as_str(), "order-7");
+    /// // A line as a file has it, and the field value instead of the key.
+    /// assert_eq!(IdempotencyKey::new("order-7\n"), Err(KeyError::NotPrintable { at: 7 }));
+    /// assert_eq!(IdempotencyKey::new("\"order-7\""), Err(KeyError::InQuotes));
+    /// # Ok::<_, KeyError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`KeyError`] when it is not such a text.
+    pub fn new(text: impl AsRef<str>) -> Result<Self, KeyError> {
+        let text = text.as_ref();
+        text::check(text.as_bytes())?;
+        Ok(Self(text.into()))
+    }
+
+    /// The key in the value of a header, in both forms: bare (`order-7`) and in quotes
+    /// (`"order-7"`). Both are the same key.
+    ///
+    /// # Errors
+    /// [`KeyError`] when the value is not one key.
+    pub fn from_header(value: &HeaderValue) -> Result<Self, KeyError> {
+        Self::new(text::from_field(value.as_bytes())?)
+    }
+
     /// Sets the header, unless the caller has set it: its key, however it is spelt, is never
     /// replaced. Says whether it was set.
     pub fn set_unless_present(&self, headers: &mut HeaderMap, name: &HeaderName) -> bool {
@@ -75,12 +126,14 @@ impl IdempotencyKey {
         is_missing
     }
 
-    /// The header's value; it is marked as sensitive.
+    /// The header's value; it is marked as sensitive. A key with a space, a comma, a semicolon or a
+    /// quote in it is put into quotes (RFC 9651, section 3.3.3), any other is sent as it stands.
     ///
     /// # Panics
-    /// Never: hexadecimal digits and hyphens are a header value.
+    /// Never: printable ASCII is a header value.
     pub fn header_value(&self) -> HeaderValue {
-        let mut value = HeaderValue::from_str(&self.0).expect("a UUID is a header value");
+        let text = text::to_field(&self.0);
+        let mut value = HeaderValue::from_str(&text).expect("printable ASCII is a header value");
         value.set_sensitive(true);
         value
     }
@@ -109,6 +162,37 @@ impl IdempotencyKey {
 impl AsRef<str> for IdempotencyKey {
     fn as_ref(&self) -> &str {
         &self.0
+    }
+}
+
+impl std::str::FromStr for IdempotencyKey {
+    type Err = KeyError;
+
+    fn from_str(text: &str) -> Result<Self, KeyError> {
+        Self::new(text)
+    }
+}
+
+impl TryFrom<&str> for IdempotencyKey {
+    type Error = KeyError;
+
+    fn try_from(text: &str) -> Result<Self, KeyError> {
+        Self::new(text)
+    }
+}
+
+impl TryFrom<String> for IdempotencyKey {
+    type Error = KeyError;
+
+    fn try_from(text: String) -> Result<Self, KeyError> {
+        Self::new(text)
+    }
+}
+
+/// As [`IdempotencyKey::header_value`]: `request.header(KEY_HEADER, &key)`.
+impl From<&IdempotencyKey> for HeaderValue {
+    fn from(key: &IdempotencyKey) -> Self {
+        key.header_value()
     }
 }
 

@@ -36,7 +36,7 @@
 //! - [`classify`]: which failures are retried, with a key and without.
 //! - [`Outcome`]: answered, replayed, given up, or **unknown**.
 //! - [`one_layer`]: calls inside calls do not multiply their attempts.
-//! - [`IdempotencyKey`]: one for each logical call.
+//! - [`IdempotencyKey`]: one for each logical call, kept with the decision and read back.
 //! - `reqwest` and `tower`, features of these names: calls of reqwest, a middleware for
 //!   reqwest-middleware, and a layer for hyper and tonic.
 //!
@@ -75,7 +75,7 @@ pub use attempt::{ATTEMPT_HEADER, Announced, Attempt};
 pub use budget::{Budget, BudgetError, Load};
 pub use class::{Applied, Attempted, Class, Reason, Transient};
 pub use destination::{AlreadyNamed, Destination, MAX_DESTINATIONS, Stats};
-pub use key::{IdempotencyKey, KEY_HEADER};
+pub use key::{IdempotencyKey, KEY_HEADER, KeyError, MAX_KEY_BYTES};
 pub use outcome::{Answered, Last, Outcome, Unfinished, Why};
 pub use policy::{AttemptTimeout, MAX_ATTEMPTS, MAX_SPAN, Policy, PolicyBuilder, PolicyError};
 pub use retry::{CallOptions, Retry, retry};

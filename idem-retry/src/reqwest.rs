@@ -21,7 +21,8 @@
 //! # drop(call);
 //! ```
 //!
-//! [`send`] gives the [`Outcome`] itself and needs no middleware.
+//! [`send`] and [`send_under_key`] give the [`Outcome`] itself and need no middleware. Through the
+//! middleware a call has a key of the caller's as an extension: `request.with_extension(key)`.
 //!
 //! A body that reqwest cannot clone, as a stream is, can be sent once only: the call has one
 //! attempt, and its end says [`Why::OneShot`](crate::Why::OneShot).
@@ -38,9 +39,10 @@ use http::{Extensions, HeaderMap, StatusCode};
 use reqwest::{Body, Client, Request, Response, ResponseBuilderExt as _, Url};
 use reqwest_middleware::{Middleware, Next};
 
-use crate::adapter::{Failed, HttpRetry, Prepared, Report, Seen, cause_of, front_of};
+use crate::adapter::{Failed, HttpRetry, Prepared, Report, Said, Seen, cause_of, front_of};
 use crate::attempt::Attempt;
 use crate::classify::{Fault, MAX_PROBLEM_BYTES, Traits, problem_type};
+use crate::key::IdempotencyKey;
 use crate::outcome::Outcome;
 
 /// Sends a request until it is answered.
@@ -52,18 +54,48 @@ use crate::outcome::Outcome;
 pub async fn send(
     retry: &HttpRetry,
     client: &Client,
-    mut request: Request,
+    request: Request,
     traits: Option<Traits>,
 ) -> Outcome<Response, reqwest::Error> {
-    let prepared = prepare(retry, &mut request, traits);
-    let request = Source::new(request);
-    let op = async |attempt: Attempt, request| {
-        let request = announced(&prepared, attempt, request);
-        read(&prepared, client.execute(request).await?).await
-    };
-    let op = |attempt| op(attempt, request.next());
-    let outcome = prepared.run(head, |_, _, _| None, fault_of, |error| cause_of(error), op).await;
-    Seen::responses(outcome)
+    send_as(retry, client, request, Said { traits, key: None }).await
+}
+
+/// Sends a request under this key until it is answered: as [`send`], with the key header set on
+/// each attempt, unless the request has it already.
+///
+/// ```
+/// use idem_retry::{HttpRetry, IdempotencyKey, Outcome, reqwest::send_under_key};
+///
+/// /// `stored` was written together with the decision to pay, before anything was sent. Whoever
+/// /// finds an order without an outcome calls this, after a restart too.
+/// async fn pay(
+///     retry: &HttpRetry,
+///     client: &reqwest::Client,
+///     stored: &str,
+/// ) -> Result<(), Box<dyn std::error::Error>> {
+///     let key: IdempotencyKey = stored.parse()?;
+///     let request = client.post("http://bank.example/v1/charges").body("amount=4200").build()?;
+///     match send_under_key(retry, client, request, &key).await {
+///         Outcome::Answered(answered) | Outcome::Replayed(answered) => {
+///             println!("store with the order: {}", answered.answer.status());
+///         }
+///         Outcome::GaveUp(why) => println!("not paid, may be tried again: {why}"),
+///         Outcome::Unknown(why) => println!("go on later, under the same key: {why}"),
+///         other => println!("{other:?}"),
+///     }
+///     Ok(())
+/// }
+/// ```
+///
+/// # Cancel safety
+/// As [`send`].
+pub async fn send_under_key(
+    retry: &HttpRetry,
+    client: &Client,
+    request: Request,
+    key: &IdempotencyKey,
+) -> Outcome<Response, reqwest::Error> {
+    send_as(retry, client, request, Said { traits: None, key: Some(key.clone()) }).await
 }
 
 /// Retries what goes through a client of reqwest-middleware.
@@ -92,7 +124,7 @@ impl Middleware for RetryMiddleware {
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> reqwest_middleware::Result<Response> {
-        let prepared = prepare(&self.retry, &mut request, extensions.get::<Traits>().copied());
+        let prepared = prepare(&self.retry, &mut request, Said::in_extensions(extensions));
         let request = Source::new(request);
         // An attempt that is dropped leaves them as they were before it.
         let kept = Mutex::new(extensions.clone());
@@ -120,6 +152,23 @@ impl Middleware for RetryMiddleware {
             Err(failed) => Err(reqwest_middleware::Error::middleware(failed)),
         }
     }
+}
+
+async fn send_as(
+    retry: &HttpRetry,
+    client: &Client,
+    mut request: Request,
+    said: Said,
+) -> Outcome<Response, reqwest::Error> {
+    let prepared = prepare(retry, &mut request, said);
+    let request = Source::new(request);
+    let op = async |attempt: Attempt, request| {
+        let request = announced(&prepared, attempt, request);
+        read(&prepared, client.execute(request).await?).await
+    };
+    let op = |attempt| op(attempt, request.next());
+    let outcome = prepared.run(head, |_, _, _| None, fault_of, |error| cause_of(error), op).await;
+    Seen::responses(outcome)
 }
 
 /// What an error of reqwest says of the request.
@@ -155,10 +204,10 @@ impl Source {
     }
 }
 
-fn prepare(retry: &HttpRetry, request: &mut Request, traits: Option<Traits>) -> Prepared {
+fn prepare(retry: &HttpRetry, request: &mut Request, said: Said) -> Prepared {
     let one_shot = request.body().is_some_and(|body| body.as_bytes().is_none());
     let (method, destination) = (request.method().clone(), authority(request.url()));
-    retry.prepare(&method, &destination, request.headers_mut(), traits, one_shot)
+    retry.prepare(&method, &destination, request.headers_mut(), said, one_shot)
 }
 
 fn authority(url: &Url) -> String {

@@ -4,7 +4,7 @@
 //! use http_body_util::Full;
 //! use hyper_util::client::legacy::Client;
 //! use hyper_util::rt::TokioExecutor;
-//! use idem_retry::{HttpRetry, Policy, tower::RetryLayer};
+//! use idem_retry::{HttpRetry, IdempotencyKey, Policy, tower::RetryLayer};
 //! use tower::{Layer as _, Service as _, ServiceExt as _};
 //!
 //! # async fn call() -> Result<(), Box<dyn std::error::Error>> {
@@ -13,8 +13,10 @@
 //! let retry = HttpRetry::new(Policy::default()).follows_redirects(false);
 //! let layer = RetryLayer::new(retry);
 //! let mut client = layer.layer(client);
+//! // What was stored when order 7 was decided on.
+//! let key = IdempotencyKey::new("0e4b9b5e-8d4f-4c3b-9c58-5f6f3a1c2d77")?;
 //! let request = http::Request::post("http://bank.example/v1/charges")
-//!     .header("idempotency-key", "order-7")
+//!     .extension(key)
 //!     .body(Full::<bytes::Bytes>::from("amount=4200"))?;
 //! let response = client.ready().await?.call(request).await?;
 //! # Ok(())
@@ -51,7 +53,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::adapter::{
-    BoxError, Failed, HttpRetry, Prepared, Replayable, Report, Seen, cause_of, front_of,
+    BoxError, Failed, HttpRetry, Prepared, Replayable, Report, Said, Seen, cause_of, front_of,
 };
 use crate::attempt::Attempt;
 use crate::class::Class;
@@ -205,7 +207,7 @@ impl Settings {
             &parts.method,
             &authority(&parts.uri, &parts.headers),
             &mut parts.headers,
-            parts.extensions.get::<Traits>().copied(),
+            Said::in_extensions(&parts.extensions),
             is_one_shot,
         );
         let mut body = Some(body);

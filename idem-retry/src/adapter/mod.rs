@@ -13,7 +13,7 @@ pub use settings::HttpRetry;
 pub(crate) use body::front_of;
 pub(crate) use cause::cause_of;
 pub(crate) use end::Seen;
-pub(crate) use settings::Prepared;
+pub(crate) use settings::{Prepared, Said};
 
 /// An error of any type.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;

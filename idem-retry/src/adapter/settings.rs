@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderName, Method, StatusCode};
+use http::{Extensions, HeaderMap, HeaderName, Method, StatusCode};
 
 use super::Seen;
 use crate::attempt::Attempt;
@@ -20,8 +20,8 @@ const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 /// How HTTP calls are retried: the settings that all adapters share.
 ///
 /// A call is keyed when its request carries the key header, as the caller set it or as
-/// [`makes_keys`](Self::makes_keys) does. A [`Traits`] among the extensions of a request says
-/// otherwise for that request.
+/// [`makes_keys`](Self::makes_keys) does. An [`IdempotencyKey`] among the extensions of a request
+/// sets it too, unless the header is there; a [`Traits`] says otherwise for that request.
 ///
 /// Timeouts follow what was measured at the destination for requests whose methods promise the
 /// same ([`Destination::latency_of`]): a rare POST is not cut off by what GETs take. Where POSTs of
@@ -38,6 +38,13 @@ pub struct HttpRetry {
     announces: bool,
     follows_redirects: bool,
     destination: Option<Destination>,
+}
+
+/// What the caller says of one request besides its headers.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    pub(crate) traits: Option<Traits>,
+    pub(crate) key: Option<IdempotencyKey>,
 }
 
 /// What is decided before the first attempt.
@@ -85,7 +92,7 @@ impl HttpRetry {
     ///
     /// Only for servers that honour keys: a server that ignores the header has the effect again on
     /// each retry. And only where the process itself is the one that would try again; a key that
-    /// must outlive it is made where the call is decided on ([`IdempotencyKey::from_intent`]).
+    /// must outlive it is made where the call is decided on ([`IdempotencyKey`]).
     pub fn makes_keys(mut self, makes: bool) -> Self {
         self.makes_keys = makes;
         self
@@ -127,14 +134,17 @@ impl HttpRetry {
         method: &Method,
         destination: &str,
         headers: &mut HeaderMap,
-        traits: Option<Traits>,
+        said: Said,
         one_shot: bool,
     ) -> Prepared {
+        if let Some(key) = said.key {
+            key.set_unless_present(headers, &self.key_header);
+        }
         if self.makes_keys && (method == Method::POST || method == Method::PATCH) {
             IdempotencyKey::random().set_unless_present(headers, &self.key_header);
         }
         let is_keyed = headers.contains_key(&self.key_header);
-        let traits = traits.unwrap_or_else(|| Traits::of(method, is_keyed));
+        let traits = said.traits.unwrap_or_else(|| Traits::of(method, is_keyed));
         let mut options = CallOptions::default().one_shot(one_shot).safety(traits.safety());
         if let Some(lifetime) = self.key_lifetime.filter(|_| is_keyed) {
             options = options.key_lifetime(lifetime);
@@ -146,6 +156,13 @@ impl HttpRetry {
             traits,
             options,
         }
+    }
+}
+
+impl Said {
+    /// What stands among the extensions of a request.
+    pub(crate) fn in_extensions(extensions: &Extensions) -> Self {
+        Self { traits: extensions.get().copied(), key: extensions.get().cloned() }
     }
 }
 

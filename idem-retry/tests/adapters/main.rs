@@ -1,5 +1,6 @@
 //! The adapters against a server that answers, refuses and breaks off by a script.
 
+mod keys;
 mod reqwest_calls;
 mod server;
 mod told;
