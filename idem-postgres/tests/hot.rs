@@ -5,7 +5,7 @@ mod support;
 
 use idem_core::claim::Takeover;
 use idem_core::store::Store;
-use idem_postgres::sqlx::PgConnection;
+use idem_postgres::sqlx::{self, PgConnection};
 use std::time::Duration;
 use support::{LEASE, Place, Request, Server, number, point, sealed};
 
@@ -34,10 +34,20 @@ async fn counted(place: &Place, expected: i64) -> i64 {
     panic!("the server never counted {expected} updates");
 }
 
+/// Leaves room in each page for every version that the test writes. Otherwise an update is HOT only
+/// where earlier versions were pruned in time, and a checkpoint or an ANALYZE that the server starts
+/// by itself keeps them from that now and then. Which updates touch an index does not depend on it.
+async fn make_room(place: &Place) {
+    place.open().await.close().await;
+    let room = "ALTER TABLE idem_records SET (fillfactor = 10, autovacuum_enabled = off)";
+    sqlx::query(room).execute(&mut place.plain().await).await.unwrap();
+}
+
 #[tokio::test]
 async fn only_completion_touches_an_index() {
     for server in [Server::Postgres, Server::Postgres18] {
         let place = Place::stepped(server).await;
+        make_room(&place).await;
         let store = place.open().await;
         let mut fences = Vec::new();
         for key in 0..KEYS {
@@ -51,7 +61,7 @@ async fn only_completion_touches_an_index() {
         let hot = counted(&place, KEYS * 2).await;
         let share = hot * 100 / (KEYS * 2);
         println!("{server:?}: {share} % of heartbeats and recovery points are HOT");
-        assert!(share >= 90, "{share} %");
+        assert_eq!(share, 100);
 
         place.advance(LEASE * 3).await;
         let store = place.open().await;
@@ -64,7 +74,7 @@ async fn only_completion_touches_an_index() {
         store.close().await;
         let share = (counted(&place, KEYS * 3).await - hot) * 100 / KEYS;
         println!("{server:?}: {share} % of takeovers are HOT");
-        assert!(share >= 90, "{share} %");
+        assert_eq!(share, 100);
 
         let hot = counted(&place, KEYS * 3).await;
         let store = place.open().await;
