@@ -87,6 +87,11 @@ pub use settings::{
 };
 pub use switch::Switch;
 
+/// Those of the README compile and run, too: this crate has all that they need.
+#[cfg(all(doctest, feature = "axum"))]
+#[doc = include_str!("../../README.md")]
+struct Readme;
+
 /// The examples of the page on this crate compile and run.
 #[cfg(all(doctest, feature = "axum"))]
 #[doc = include_str!("../../docs/http.md")]
