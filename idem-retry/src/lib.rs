@@ -31,7 +31,8 @@
 //! ```
 //!
 //! - [`Policy`]: attempts, full jitter, one deadline over everything, timeouts from measured
-//!   [`latency`].
+//!   [`latency`]. The default one is over in seconds: a caller that must know the outcome of a call
+//!   whose server may die takes [`Policy::outlasting`].
 //! - [`Budget`]: how many retries a [`Destination`] can bear; why that is needed stands there.
 //! - [`classify`]: which failures are retried, with a key and without.
 //! - [`Outcome`]: answered, replayed, given up, or **unknown**.

@@ -1,5 +1,7 @@
 //! How often, how long, and how far apart.
 
+mod outlasting;
+
 use std::time::Duration;
 
 use crate::budget::Load;
@@ -14,6 +16,20 @@ pub const MAX_SPAN: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// How a call is retried. By default three attempts within 30 s, full jitter from 50 ms (1 s where
 /// the destination says that there are too many) up to 20 s, and timeouts as measured.
+///
+/// # Which policy goes with which lease
+/// A server of idem that dies at work leaves the record of its key leased: 30 s unless set. Until
+/// then every attempt under that key is told 409 with a `Retry-After` of 1 s (`Layer`'s setting, and
+/// never more than the lease), and only then one of them may go on with the work.
+///
+/// | the caller | policy |
+/// |---|---|
+/// | a person waits; unknown is shown as "still under way", or settled by a job later | the default: it is over in seconds, and a 409 to its last attempt leaves the outcome [unknown](crate::Outcome::Unknown), with [`is_in_flight`](crate::Unfinished::is_in_flight) |
+/// | must know the outcome before it goes on | [`outlasting`](Self::outlasting), with the server's lease |
+/// | must know it even if this process dies | a job or an outbox, under a stored [key](crate::IdempotencyKey) |
+///
+/// By hand: a deadline longer than the lease, and attempts enough that the deadline ends the call
+/// and not they. With a hint of 1 s and little jitter that is one for each second.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     base: Duration,

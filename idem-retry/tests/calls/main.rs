@@ -7,6 +7,7 @@ mod hints;
 mod layers;
 mod numbers;
 mod outcomes;
+mod outlasting;
 mod properties;
 mod support;
 mod texts;
