@@ -26,8 +26,9 @@ pub enum ErrorKind {
     OutcomeUnknown,
     /// The store has no room. Nothing was written by this call; what was written before stands.
     StoreFull,
-    /// The store's schema, a server setting, or a fingerprint's scheme is not one that this build
-    /// works with. Nothing was written.
+    /// The store's schema, a setting of the server or of the connection (its login, its database,
+    /// its file), or a fingerprint's scheme is not one that this build works with. Nothing was
+    /// written, and somebody has to change something.
     WrongSchema,
     /// What is stored cannot be read as a record. Nothing runs on it.
     CorruptRecord,
@@ -60,9 +61,14 @@ impl ErrorKind {
     }
 }
 
+/// For people: the [`name`](ErrorKind::name), save where it names one of several causes only. A
+/// wrong password is no matter of the schema, and a migration does not help.
 impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(match self {
+            Self::WrongSchema => "wrong schema or setting",
+            _ => self.name(),
+        })
     }
 }
 
@@ -223,5 +229,8 @@ mod tests {
             .with_source(std::io::Error::other("refused"));
         assert_eq!(error.to_string(), "claim: no connection (not-applied)");
         assert_eq!(error.source().unwrap().to_string(), "refused");
+        let error = StoreError::new(ErrorKind::WrongSchema, Verb::Open, "the login was refused");
+        assert_eq!(error.to_string(), "open: the login was refused (wrong schema or setting)");
+        assert_eq!(error.kind().name(), "wrong-schema");
     }
 }

@@ -71,6 +71,9 @@ impl Call {
             _ if error.is_connection_refusal() => {
                 self.turned_away("no connection to the server").with_source(error)
             }
+            (Driver::Io, _) if self.verb == Verb::Open && !self.writes => {
+                self.unanswered("no connection to the server").with_source(error)
+            }
             (Driver::Io, _) => self.unanswered("the connection broke").with_source(error),
             _ => self.unanswered("the driver reported an error"),
         }
@@ -132,5 +135,9 @@ mod tests {
         assert_eq!(of(io::ErrorKind::ConnectionRefused), ErrorKind::NotApplied);
         assert_eq!(of(io::ErrorKind::ConnectionReset), ErrorKind::OutcomeUnknown);
         assert_eq!(of(io::ErrorKind::TimedOut), ErrorKind::OutcomeUnknown);
+        // A name that nobody has, say: there was no connection that could break.
+        let opening = Call { verb: Verb::Open, writes: false, resent: false };
+        let error = opening.failed(RedisError::from(io::Error::other("no such host")));
+        assert_eq!(error.to_string(), "open: no connection to the server (not-applied)");
     }
 }
