@@ -13,8 +13,8 @@ pub(super) const LEGEND: &str = "\
 States:
   live       somebody works on it, under a lease that runs
   completed  its reply stands; retries get it
-  resumable  it began, and its lease is over: a reconciler goes on with it, unless its operation
-             holds such work or allows no further attempt (see --cap, --window, --holds)
+  resumable  it began, and its lease is over: a reconciler goes on with it. With a question mark:
+             unless its operation allows no further attempt (--cap tells) or holds such work
   held       it began, its lease is over, and nothing runs it again until you settle or release it
   lapsed     its lease is over, and only a retry of its client goes on with it
   not-begun  its lease is over before anything was done: nothing to do, nobody waits for it
@@ -28,7 +28,8 @@ Fields:
 /// What the service's operations allow. The store does not know it.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct PolicyArgs {
-    /// How many attempts the service allows: records that have used them are held.
+    /// How many attempts the service allows: records that have used them are held. Untold, those
+    /// count that have used what an operation allows by default.
     #[arg(long, value_name = "N")]
     pub(super) cap: Option<u32>,
 
@@ -70,6 +71,11 @@ impl PolicyArgs {
     /// Whether nobody told what the service allows.
     pub(super) fn says_nothing(&self) -> bool {
         self.cap.is_none() && self.window.is_none() && self.holds.is_empty()
+    }
+
+    /// Whether it may as well be held, for all that was told.
+    pub(super) fn is_unsure(&self, seen: &Observed) -> bool {
+        matches!(self.judge(seen), (Condition::Resumable, Some(_)))
     }
 
     /// What the record is, and why where that is not plain.
@@ -114,8 +120,13 @@ impl PolicyArgs {
         if record.recovery().is_some() && self.is_held(&record.operation) {
             return Some("its operation holds such work".into());
         }
-        if let Some(cap) = self.cap.filter(|cap| record.attempt >= *cap) {
-            return Some(format!("{} of {cap} attempts are used", record.attempt));
+        let cap = self.cap.unwrap_or_else(default_cap);
+        if record.attempt >= cap {
+            let why = format!("{} of {cap} attempts are used", record.attempt);
+            return Some(match self.cap {
+                Some(_) => why,
+                None => format!("{why}, unless --cap says that the service allows more"),
+            });
         }
         let window = window.filter(|window| seen.age() >= *window)?;
         Some(format!("it is older than {}", short(window)))
@@ -128,6 +139,11 @@ impl PolicyArgs {
     /// What the answer depends on that nobody told.
     fn unsure(&self, attempt: u32) -> Option<String> {
         let attempts = if attempt == 1 { "attempt" } else { "attempts" };
-        self.cap.is_none().then(|| format!("unless the service allows only {attempt} {attempts}"))
+        self.cap.is_none().then(|| format!("held, if the service allows only {attempt} {attempts}"))
     }
+}
+
+/// How many attempts an operation allows that sets nothing else.
+fn default_cap() -> u32 {
+    idem_core::operation::Operation::builder("default").build().map_or(u32::MAX, |it| it.attempts())
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::condition::LEGEND;
 use super::show::{View, ViewArgs, headings, to_json, to_row};
-use super::table::table;
+use super::table::{Fitted, fitted};
 use super::text::unescape;
 use super::{StoreArgs, print, print_json};
 use super::{cursor, find};
@@ -124,6 +124,16 @@ impl Args {
     }
 }
 
+/// What `…` is.
+const CUT: &str = "\
+… stands for what has no room here: --json shows all, --scope-prefix takes the beginning of a scope
+";
+
+/// What a question mark is.
+const UNSURE: &str = "\
+? it is held if the service allows no more; --cap, --window and --holds say what it allows
+";
+
 /// Prints records, and says where the next ones are.
 pub(super) fn show(
     records: &[Observed],
@@ -141,7 +151,15 @@ pub(super) fn show(
         return print("no records\n");
     }
     let rows: Vec<Vec<String>> = records.iter().map(|record| to_row(record, view)).collect();
-    let mut text = table(&headings(view), &rows);
+    let is_unsure = records.iter().any(|seen| view.policy.is_unsure(seen));
+    // Scope and key.
+    let Fitted { mut text, is_cut } = fitted(&headings(view), rows, &[0, 1]);
+    if is_cut {
+        text.push_str(CUT);
+    }
+    if is_unsure {
+        text.push_str(UNSURE);
+    }
     if let Some(next) = next {
         text.push_str(&format!("there are more: --after {next}\n"));
     }

@@ -15,30 +15,39 @@ use crate::exit::{Exit, Failure};
 /// One record, by its scope and key.
 #[derive(Debug, clap::Args)]
 pub(super) struct RecordArgs {
-    /// Whose key, as `list` and `stuck` show it.
-    #[arg(long, required_unless_present = "scope_prefix")]
-    scope: Option<String>,
-
-    /// The beginning of a scope, in place of the whole: the one scope that begins so and has this
-    /// key. All records may have to be looked through for it.
-    #[arg(long, value_name = "TEXT", conflicts_with = "scope")]
-    scope_prefix: Option<String>,
+    #[command(flatten)]
+    scope: ScopeArgs,
 
     #[command(flatten)]
     key: KeyArgs,
 }
 
+/// A scope. A group, so that whoever gives neither is told of both.
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+struct ScopeArgs {
+    /// Whose key, as `list` and `stuck` show it.
+    #[arg(long)]
+    scope: Option<String>,
+
+    /// The beginning of a scope, in place of the whole: the one scope that begins so and has this
+    /// key. All records may have to be looked through for it.
+    #[arg(long, value_name = "TEXT")]
+    scope_prefix: Option<String>,
+}
+
 /// A key.
 #[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
 pub(super) struct KeyArgs {
     /// Which key, as `list` and `stuck` show it: `\xNN` for a byte that is not printable, `\\` for
     /// a backslash.
-    #[arg(long, required_unless_present = "key_file")]
+    #[arg(long)]
     key: Option<String>,
 
     /// Read the key from this file, byte for byte but for a line end, so that it does not stand in
     /// the shell's history; `-` is standard input.
-    #[arg(long, value_name = "PATH", conflicts_with = "key")]
+    #[arg(long, value_name = "PATH")]
     key_file: Option<PathBuf>,
 }
 
@@ -51,7 +60,7 @@ impl RecordArgs {
     /// Reads the record.
     pub(super) async fn read(&self, store: &dyn Admin) -> Result<Observed, Failure> {
         let key = self.key.read()?;
-        let scope = match (&self.scope, &self.scope_prefix) {
+        let scope = match (&self.scope.scope, &self.scope.scope_prefix) {
             (None, Some(prefix)) => {
                 let prefix = unescape(prefix).map_err(|why| Failure::new(Exit::Usage, why))?;
                 find::scope(store, &prefix, &key).await?

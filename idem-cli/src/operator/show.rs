@@ -95,11 +95,15 @@ pub(super) fn to_json(observed: &Observed, view: &View<'_>) -> Value {
 pub(super) fn to_row(observed: &Observed, view: &View<'_>) -> Vec<String> {
     let record = &observed.record;
     let (condition, why) = view.policy.judge(observed);
+    let mut state = condition.name().to_owned();
+    if view.policy.is_unsure(observed) {
+        state.push('?');
+    }
     let mut row = vec![
         escape(record.scope.as_bytes()),
         escape(record.key.as_bytes()),
         record.operation.to_string(),
-        condition.name().into(),
+        state,
         record.attempt.to_string(),
         short(observed.age()),
         timing(observed),

@@ -14,6 +14,40 @@ pub(super) fn escape(bytes: &[u8]) -> String {
     text
 }
 
+/// What [`escape`] wrote, in `width` characters: its beginning and its end. What stands before the
+/// `…` is whole in itself, and can be typed back as a beginning.
+pub(super) fn shorten(text: &str, width: usize) -> String {
+    const END: usize = 6;
+    let mut marks = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let length = match rest.as_bytes() {
+            [b'\\', b'x', ..] => 4,
+            [b'\\', ..] => 2,
+            _ => 1,
+        };
+        let (mark, tail) = rest.split_at(length.min(rest.len()));
+        marks.push(mark);
+        rest = tail;
+    }
+    let mut shown = String::new();
+    for mark in &marks {
+        if shown.len() + mark.len() + END + 1 > width {
+            break;
+        }
+        shown.push_str(mark);
+    }
+    let mut end = marks.len();
+    let mut length = 0;
+    while end > 0 && length + marks[end - 1].len() <= END {
+        end -= 1;
+        length += marks[end].len();
+    }
+    shown.push('…');
+    shown.extend(marks[end..].iter().copied());
+    shown
+}
+
 /// What [`escape`] wrote.
 pub(super) fn unescape(text: &str) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::with_capacity(text.len());
@@ -52,6 +86,20 @@ mod tests {
         assert_eq!(unescape(&escape(&all)).unwrap(), all);
         assert!(escape(&all).bytes().all(|byte| (0x20..=0x7e).contains(&byte)));
         assert_eq!(escape("é\\\u{1b}".as_bytes()), "\\xc3\\xa9\\\\\\x1b");
+    }
+
+    #[test]
+    fn what_is_shortened_has_a_beginning_that_can_be_typed_back() {
+        assert_eq!(shorten("abcdefghijklmnopqrstuvwxyz", 16), "abcdefghi…uvwxyz");
+        let bytes: Vec<u8> = b"k\\\n".iter().cycle().take(200).copied().collect();
+        let text = escape(&bytes);
+        for width in 16..73 {
+            let shown = shorten(&text, width);
+            assert!(shown.chars().count() <= width && shown.len() > width - 6, "{width} {shown}");
+            let (beginning, end) = shown.split_once('…').unwrap();
+            assert!(bytes.starts_with(&unescape(beginning).unwrap()), "{shown}");
+            assert!(bytes.ends_with(&unescape(end).unwrap()), "{shown}");
+        }
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! What the listings tell of a record, and how they go on.
 
+use idem_sqlite::sqlx::{self, Connection as _, SqliteConnection};
 use serde_json::{Value, json};
 
-use crate::support::payments::{Bench, answer, charge};
+use crate::support::payments::{Bench, RUNTIME, answer, charge};
 
 #[test]
 fn a_listing_goes_on_where_it_ended() {
@@ -59,6 +60,39 @@ fn held_is_told_from_resumable_as_far_as_the_operator_says_what_is_allowed() {
     assert_eq!(none.code, 0);
     assert!(none.out.starts_with("nothing is held, as far as"), "{}", none.out);
     assert_eq!(bench.operate("stuck", &[]).code, 1);
+}
+
+/// The store does not know the cap. Untold, `resumable` is a guess and looks like one; a record that
+/// has used what an operation allows by default is held.
+#[test]
+fn without_the_cap_a_record_that_may_be_held_does_not_pass_for_resumable() {
+    let bench = Bench::new();
+    bench.strand("k", "after-call");
+    let used = |attempts: u32| {
+        RUNTIME.block_on(async {
+            let mut database = SqliteConnection::connect(&bench.store()).await.unwrap();
+            let query = sqlx::query("UPDATE idem_records SET attempt = ?").bind(attempts);
+            query.execute(&mut database).await.unwrap();
+        });
+    };
+    used(5);
+    let unsure = bench.operate("stuck", &[]);
+    assert!(unsure.out.contains("  resumable?  5 "), "{}", unsure.out);
+    assert!(unsure.out.contains("held, if the service allows only 5 attempts"), "{}", unsure.out);
+    assert!(unsure.out.contains("\n? it is held if"), "{}", unsure.out);
+    let sure = bench.operate("stuck", &["--cap", "6"]).out;
+    assert!(sure.contains("  resumable  5 ") && !sure.contains('?'), "{sure}");
+    used(20);
+    for (args, state, why) in [
+        (&[][..], "held", "20 of 20 attempts are used, unless --cap says"),
+        (&["--cap", "20"], "held", "20 of 20 attempts are used"),
+        (&["--cap", "21"], "resumable", ""),
+    ] {
+        let said = bench.operate("stuck", &[&["--json"], args].concat()).json();
+        let record = &said["records"][0];
+        assert_eq!(record["state"], state, "{args:?}");
+        assert!(record["why"].as_str().unwrap_or_default().starts_with(why), "{record}");
+    }
 }
 
 #[test]

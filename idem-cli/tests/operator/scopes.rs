@@ -79,3 +79,36 @@ fn a_record_is_found_by_the_beginning_of_its_scope() {
     // A whole scope is asked for where everything in it goes.
     assert_eq!(bench.operate("forget", &["--scope-prefix", "tok_", "--yes"]).code, 2);
 }
+
+/// Whoever gives no scope is told of both ways to give one, and of both to give a key.
+#[test]
+fn what_is_missing_is_told_with_what_could_stand_for_it() {
+    let bench = Bench::new();
+    for command in ["inspect", "release", "settle"] {
+        let said = bench.operate(command, &["--key", "k"]);
+        assert_eq!(said.code, 2);
+        assert!(said.err.contains("<--scope <SCOPE>|--scope-prefix <TEXT>>"), "{}", said.err);
+        let said = bench.operate(command, &["--scope", "a"]);
+        assert_eq!(said.code, 2);
+        assert!(said.err.contains("<--key <KEY>|--key-file <PATH>>"), "{}", said.err);
+    }
+}
+
+/// One long key does not push the columns of every other row out of sight.
+#[test]
+fn a_long_key_is_shortened_in_a_table_and_whole_in_json() {
+    let bench = Bench::new();
+    let caller = Caller::with_token(TOKEN.as_bytes()).unwrap();
+    let long = format!("{}-end", "k".repeat(251));
+    completed(&bench, &[(caller.name(), "order-7"), (caller.name(), &long)]);
+    let table = bench.operate("list", &[]).out;
+    let lines: Vec<&str> = table.lines().collect();
+    assert!(lines.iter().all(|line| line.chars().count() < 230), "{table}");
+    assert!(!table.contains(&long) && table.contains("kkk…kk-end  order"), "{table}");
+    assert!(lines.iter().any(|line| line.starts_with(&format!("{}  order-7", caller.name()))));
+    assert!(lines.last().unwrap().starts_with("… stands for"), "{table}");
+    let keys: Vec<String> = listed(&bench, &[]).into_iter().map(|(_, key)| key).collect();
+    assert!(keys.contains(&long), "{keys:?}");
+    let short = bench.operate("list", &["--scope", "nobody"]).out;
+    assert!(!short.contains('…'));
+}

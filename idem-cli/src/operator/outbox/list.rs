@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::show::{HEADINGS, to_json, to_row};
 use crate::backends::store_failure;
 use crate::exit::{Exit, Failure};
-use crate::operator::table::table;
+use crate::operator::table::{Fitted, fitted};
 use crate::operator::{StoreArgs, cursor, print, print_json};
 
 /// List messages in their order.
@@ -93,7 +93,11 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
         print("no messages\n")?;
     } else {
         let rows: Vec<Vec<String>> = entries.iter().map(to_row).collect();
-        let mut text = table(&HEADINGS, &rows);
+        // Topic and ordering key.
+        let Fitted { mut text, is_cut } = fitted(&HEADINGS, rows, &[2, 3]);
+        if is_cut {
+            text.push_str("… stands for what has no room here: --json shows all\n");
+        }
         if let Some(next) = next {
             text.push_str(&format!("there are more: --after {next}\n"));
         }
