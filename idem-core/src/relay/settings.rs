@@ -3,6 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
+
 use crate::outbox::Outbox;
 use crate::relay::{Relay, Sink};
 use crate::store::page_size;
@@ -47,7 +49,7 @@ impl Relay {
     /// whole is taken.
     #[must_use]
     pub fn interval(mut self, interval: Duration) -> Self {
-        self.settings.interval = interval.max(Duration::from_millis(1));
+        self.settings.interval = interval.clamp(Duration::from_millis(1), MAX_DURATION);
         self
     }
 
@@ -63,7 +65,7 @@ impl Relay {
     /// one after another in any case.
     #[must_use]
     pub fn concurrency(mut self, deliveries: usize) -> Self {
-        self.settings.concurrency = deliveries.max(1);
+        self.settings.concurrency = deliveries.clamp(1, Semaphore::MAX_PERMITS);
         self
     }
 

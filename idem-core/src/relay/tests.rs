@@ -4,6 +4,7 @@ mod chaos;
 mod faulty;
 mod leases;
 mod panics;
+mod settings;
 mod waits;
 
 use std::collections::HashMap;
