@@ -11,10 +11,12 @@ use crate::mark::replied;
 /// reply of a registered handler.
 ///
 /// ```
-/// use idem_http::handler::{Done, Exec, Fault};
+/// use axum::Json;
+/// use idem_http::handler::{Checked, Done, Exec, Fault};
 ///
-/// /// The same work as when a reconciler resumes it without the client.
-/// async fn charge(exec: Exec) -> Result<Done, Fault> {
+/// /// The same work as when a reconciler resumes it without the client. The operation is
+/// /// `resumable().begun(Begun::ByHandler)`, so that a body that is no number leaves the key free.
+/// async fn charge(exec: Exec, Checked(Json(_)): Checked<Json<u64>>) -> Result<Done, Fault> {
 ///     Ok(exec.registered().await?.into())
 /// }
 /// ```
