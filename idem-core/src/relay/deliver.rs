@@ -72,7 +72,14 @@ impl Deliveries {
         let span = telemetry::delivery_span(&message.id(), message.topic(), attempt);
         let delivery = async {
             let started = Instant::now();
-            let settlement = self.settlement(leased, attempt, self.attempt(leased, attempt).await);
+            let settlement = match self.attempt(leased, attempt).await {
+                Ok(()) => Settlement::sent(leased.lease),
+                Err(error) => {
+                    let failed = self.failed(leased, attempt, &error);
+                    log(&error, &failed.outcome);
+                    failed
+                }
+            };
             telemetry::delivered(delivery_of(&settlement.outcome), started.elapsed());
             settlement
         };
@@ -94,23 +101,14 @@ impl Deliveries {
         }
     }
 
-    fn settlement(
-        &self,
-        leased: &Leased,
-        attempt: u32,
-        delivered: Result<(), SinkError>,
-    ) -> Settlement {
-        let Err(error) = delivered else { return Settlement::sent(leased.lease) };
+    /// What becomes of a message after this failure.
+    fn failed(&self, leased: &Leased, attempt: u32, error: &SinkError) -> Settlement {
         match error.retry() {
             Retry::After(asked) if attempt < self.settings.max_attempts => {
                 let wait = self.wait(leased.failures, asked);
-                tracing::debug!(reason = error.reason(), ?wait, "a delivery failed");
                 Settlement::failed(leased.lease, wait, error.reason())
             }
-            _ => {
-                tracing::warn!(reason = error.reason(), "a message goes to the dead letters");
-                Settlement::dead(leased.lease, error.reason())
-            }
+            _ => Settlement::dead(leased.lease, error.reason()),
         }
     }
 
@@ -147,15 +145,25 @@ impl Untold<'_> {
 impl Drop for Untold<'_> {
     fn drop(&mut self) {
         if let Some(leased) = self.rest.front() {
-            // It counts, or it would be taken up again at once, without an end.
+            // It counts, or it would be taken up again at once, without an end. It is not logged:
+            // the panic may be the log's, and a second one would end the process.
             let error = SinkError::retryable("the delivery panicked");
             let attempt = leased.failures.saturating_add(1);
-            let failed = self.deliveries.settlement(leased, attempt, Err(error));
+            let failed = self.deliveries.failed(leased, attempt, &error);
             self.next(Some(failed));
         }
         while !self.rest.is_empty() {
             self.next(None);
         }
+    }
+}
+
+fn log(error: &SinkError, outcome: &SettleAs) {
+    match outcome {
+        SettleAs::Failed { retry_after, .. } => {
+            tracing::debug!(reason = error.reason(), wait = ?retry_after, "a delivery failed");
+        }
+        _ => tracing::warn!(reason = error.reason(), "a message goes to the dead letters"),
     }
 }
 

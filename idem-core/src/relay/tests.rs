@@ -3,6 +3,7 @@
 mod chaos;
 mod faulty;
 mod leases;
+mod logs;
 mod panics;
 mod settings;
 mod waits;
