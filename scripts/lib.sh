@@ -38,8 +38,9 @@ start_servers() {
     . "scripts/servers.d/$part.sh"
     say "starting servers for $part"
     mkdir -p "$IDEM_SERVERS/$part"
-    "${part}_start" "$IDEM_SERVERS/$part"
+    # Before it starts: of several servers the first may run when the second fails.
     printf '%s\n' "$part" >>"$IDEM_SERVERS/started"
+    "${part}_start" "$IDEM_SERVERS/$part"
   done
 }
 
