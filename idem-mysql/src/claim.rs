@@ -95,6 +95,7 @@ async fn attempt(
             if !write::put(&shared.statements, via, &found, &after, verb).await? {
                 return Ok(Try::Changed);
             }
+            via.note_revision(found.revision + 1);
             let State::InProgress { locked_until, .. } = after.state else {
                 return Ok(Try::Answered(answer));
             };

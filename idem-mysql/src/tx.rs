@@ -36,11 +36,13 @@ pub struct MysqlTransaction {
     state: State,
     /// What the transaction wrote first, and what tells later whether that stands.
     first: Option<FirstWrite>,
+    /// The revision that a claim last wrote in it.
+    written_revision: i64,
     /// Whether the last statement found it standing.
     is_proven: bool,
 }
 
-/// A record that was claimed in a transaction, or held at this revision.
+/// A record that was claimed or held in a transaction, and so has this revision at the least.
 struct FirstWrite {
     fence: Fence,
     revision: i64,
@@ -124,6 +126,11 @@ impl MysqlTransaction {
         self.note(done)
     }
 
+    /// A claim wrote this revision.
+    pub(crate) fn note_revision(&mut self, revision: i64) {
+        self.written_revision = revision;
+    }
+
     /// A record that this transaction held or claimed is not as it was left: a deadlock or a
     /// `ROLLBACK` took the transaction back.
     pub(crate) fn expect_standing(
@@ -173,8 +180,15 @@ impl MysqlTransaction {
         let transaction = begun.map_err(|error| failure::error(verb, Stage::Connecting, error))?;
         let call_limit = shared.settings.call_limit;
         let state = State::Fresh;
-        let mut begun =
-            Self { transaction, isolation, call_limit, state, first: None, is_proven: false };
+        let mut begun = Self {
+            transaction,
+            isolation,
+            call_limit,
+            state,
+            first: None,
+            written_revision: 0,
+            is_proven: false,
+        };
         if let Some(set_up) = &lender.set_up {
             session::expect_reset(begun.transaction.opts(), verb)?;
             begun.execute(set_up, verb).await.map_err(Fault::into_error)?;
@@ -267,7 +281,8 @@ impl TransactionalStore for MysqlStore {
         let claimed = claim::claim(&self.shared, &mut Via::Transaction(transaction), asked).await;
         transaction.state = transaction.state.used();
         if let Ok(Claimed::Acquired(acquired)) = &claimed {
-            transaction.first = Some(FirstWrite { fence: acquired.fence.clone(), revision: 0 });
+            let (fence, revision) = (acquired.fence.clone(), transaction.written_revision);
+            transaction.first = Some(FirstWrite { fence, revision });
         }
         claimed
     }

@@ -108,6 +108,13 @@ impl Via<'_> {
         }
     }
 
+    /// Keeps the revision that a claim wrote in a handler's transaction.
+    pub(crate) fn note_revision(&mut self, revision: i64) {
+        if let Self::Transaction(transaction) = self {
+            transaction.note_revision(revision);
+        }
+    }
+
     /// Fails where a handler's transaction held or claimed the record, and what was found shows
     /// that the server has taken that back.
     pub(crate) fn expect_standing(

@@ -3,6 +3,7 @@
 mod support;
 
 use idem_core::admin::Admin;
+use idem_core::claim::Claimed;
 use idem_core::engine::{Call, Engine, Execution, Failure};
 use idem_core::error::ErrorKind;
 use idem_core::fingerprint::{Fingerprint, Scheme};
@@ -151,5 +152,28 @@ async fn rows_that_the_handler_committed_itself_are_not_made_twice() {
             assert_eq!(create(&store, form, &key, statement).await, Ok(false), "{key}");
             assert_eq!(orders(&place).await, done, "{key}");
         }
+    }
+}
+
+/// The record stood before the claim that was taken back, under the same fence.
+#[tokio::test]
+async fn a_claim_that_only_repeats_another_is_taken_back_like_any() {
+    let (place, store) = with_orders().await;
+    for statement in ROLL_BACK {
+        let request = Request::new(statement);
+        let fence = request.acquire(&store).await.fence;
+        let mut tx = store.begin().await.unwrap();
+        let Claimed::Acquired(again) = store.claim_in(&mut tx, &request.claim()).await.unwrap()
+        else {
+            panic!("{statement}: it is the same owner's")
+        };
+        assert_eq!(again.fence, fence, "{statement}");
+        tx.connection().query_drop(ORDER).await.unwrap();
+        tx.connection().query_drop(statement).await.unwrap();
+        let completed = store.complete_in(&mut tx, &fence, &sealed("reply")).await;
+        assert_eq!(kind_of(completed), ErrorKind::NotApplied, "{statement}");
+        assert_eq!(kind_of(store.commit(tx).await), ErrorKind::NotApplied, "{statement}");
+        assert_eq!(orders(&place).await, 0, "{statement}");
+        store.complete(&fence, &sealed("reply")).await.unwrap();
     }
 }
