@@ -25,7 +25,7 @@ mod tests;
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -139,7 +139,10 @@ impl Relay {
     /// Delivers until nothing is due.
     ///
     /// # Errors
-    /// The outbox's, when it does not answer for longer than a lease.
+    /// The outbox's: when no messages can be leased while none are in hand, when for the length of
+    /// a lease it cannot be noted what became of some, when what waits cannot be counted or sent
+    /// messages not be deleted, and at once when another try would not help. Messages that were
+    /// delivered before stay so.
     ///
     /// # Cancel safety
     /// As [`run`](Self::run).
@@ -186,10 +189,14 @@ impl Relay {
             due
         };
         let (counts, deletes) = {
-            let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut next = self.next();
             (due(&mut next.counts_at, COUNT_EVERY), due(&mut next.deletes_at, DELETE_EVERY))
         };
-        let deleted = if deletes { self.delete_sent(stop).await? } else { 0 };
+        let (deleted, more) = if deletes { self.delete_sent(stop).await? } else { (0, false) };
+        if more {
+            // A relay must delete faster than it sends.
+            self.next().deletes_at = None;
+        }
         if counts {
             let backlog = self.outbox.backlog().await?;
             telemetry::outbox_backlog(backlog.waiting, backlog.oldest_waiting, backlog.dead);
@@ -197,18 +204,23 @@ impl Relay {
         Ok(deleted)
     }
 
-    async fn delete_sent(&self, stop: &Stop) -> Result<u64, StoreError> {
+    /// How many it deleted, and whether more are old enough.
+    async fn delete_sent(&self, stop: &Stop) -> Result<(u64, bool), StoreError> {
         let mut deleted = 0;
-        let Some(retention) = self.settings.sent_retention else { return Ok(0) };
+        let Some(retention) = self.settings.sent_retention else { return Ok((0, false)) };
         for _ in 0..BATCHES_IN_A_PASS {
             let swept = self.outbox.delete_sent(retention, self.settings.delete_batch).await?;
             deleted += u64::from(swept.deleted);
             if !swept.more || stop.is_requested() {
-                break;
+                return Ok((deleted, swept.more));
             }
             sleep(spread(Duration::from_millis(50))).await;
         }
-        Ok(deleted)
+        Ok((deleted, true))
+    }
+
+    fn next(&self) -> MutexGuard<'_, Next> {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

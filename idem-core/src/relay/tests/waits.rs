@@ -57,6 +57,22 @@ async fn sent_messages_are_deleted_though_there_is_always_something_to_deliver()
     assert!(sent < 150, "{sent} sent ones are kept");
 }
 
+#[tokio::test(start_paused = true)]
+async fn more_sent_messages_than_one_pass_deletes_are_deleted_soon() {
+    let outbox = outbox_of(&[("t", ""); 500]);
+    let book = Book::new(|_, _| Ok(Duration::ZERO));
+    let mut relay = relay(&outbox, &book).sent_retention(Some(Duration::from_secs(60)));
+    relay.settings.delete_batch = 1;
+    let stop = Stop::new();
+    tokio::select! {
+        () = relay.run(&stop) => unreachable!("nobody asks it to stop"),
+        // They are old after a minute, it is looked every minute, and 20 go in a pass.
+        () = sleep(Duration::from_secs(60 + 60 + 100)) => {}
+    }
+    let sent = outbox.list(MessageState::Sent, None, 1_000).await.unwrap().entries.len();
+    assert_eq!(sent, 0);
+}
+
 /// Pushes one each time for ever.
 async fn pushing(outbox: &MemoryOutbox, topic: &str, each: Duration) {
     loop {
