@@ -136,7 +136,9 @@ pub(crate) fn tested(options: PgPoolOptions) -> PgPoolOptions {
 
 /// Asks in one simple message, which is a transaction of its own if none is open: only then did
 /// the transaction begin with the statement.
-async fn is_outside_transaction(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+pub(crate) async fn is_outside_transaction(
+    connection: &mut PgConnection,
+) -> Result<bool, sqlx::Error> {
     let statement = "SELECT now() = statement_timestamp()";
     match connection.fetch_one(sqlx::raw_sql(statement)).await {
         Ok(row) => row.try_get(0),

@@ -33,6 +33,9 @@ pub struct PostgresTransaction {
     is_sound: bool,
     /// The server's number of it, once something was locked in it.
     id: Option<String>,
+    /// Whether the handler had the connection while there was no number: it may have ended the
+    /// transaction, and nothing shows that but the clock of the server's transactions.
+    is_unproven: bool,
     call_limit: Duration,
 }
 
@@ -41,11 +44,14 @@ impl PostgresTransaction {
     ///
     /// The transaction is ended by the store alone. A `COMMIT` that is sent here commits the rows
     /// without the record, and a crash before the record is completed, or an error that the handler
-    /// returns, makes them stand twice. After a `ROLLBACK` nothing more is written: what follows in
-    /// the store's own calls fails, and so does its commit. A nested `begin` of the driver whose
-    /// future is dropped while it runs rolls the whole transaction back, and is the same.
+    /// returns, makes them stand twice. After a `ROLLBACK` the store writes nothing more: its own
+    /// calls fail, and so does its commit. But statements that are sent here after it commit by
+    /// themselves, and stand twice when the handler runs again: send none, and return. A nested
+    /// `begin` of the driver whose future is dropped while it runs rolls the whole transaction back,
+    /// and is the same.
     pub fn connection(&mut self) -> &mut PgConnection {
         self.is_sound = false;
+        self.is_unproven = self.id.is_none();
         self.session.connection()
     }
 
@@ -59,6 +65,7 @@ impl PostgresTransaction {
     ) -> Result<Vec<PgRow>, Fault> {
         let arguments = arguments.finish()?;
         let persistent = !shared.settings.pooled;
+        self.expect_open(verb).await?;
         self.is_sound = false;
         let sent = self.session.fetch(statement, arguments, persistent);
         let rows = timeout(self.call_limit, sent).await.map_err(|_| slow(verb))?;
@@ -91,7 +98,7 @@ impl PostgresTransaction {
         verb: Verb,
     ) -> Result<(), StoreError> {
         if self.id.is_none() {
-            return Ok(());
+            return self.expect_open(verb).await;
         }
         let arguments = Arguments::of("standing", verb).add(self.id.clone());
         let rows = self.rows(shared, &shared.statements.standing, arguments, verb).await;
@@ -100,6 +107,22 @@ impl PostgresTransaction {
             Some(true) => Ok(()),
             _ => Err(rolled_back(verb)),
         }
+    }
+
+    /// Fails when the handler had the connection before anything was locked, and no transaction is
+    /// open any more. One that it began in its place is taken for the same.
+    async fn expect_open(&mut self, verb: Verb) -> Result<(), StoreError> {
+        if !self.is_unproven {
+            return Ok(());
+        }
+        let asked = session::is_outside_transaction(self.session.connection());
+        let is_over = timeout(self.call_limit, asked).await.map_err(|_| slow(verb))?;
+        let is_over = is_over.map_err(|error| failure::error(verb, Stage::Inside, error))?;
+        if is_over {
+            return Err(ended(verb));
+        }
+        self.is_unproven = false;
+        Ok(())
     }
 
     /// Runs a statement without parameters.
@@ -122,7 +145,7 @@ impl PostgresTransaction {
         let begun = session.begin(&shared.begin_transaction, Verb::Begin);
         let call_limit = shared.settings.call_limit;
         timeout(call_limit, begun).await.map_err(|_| slow(Verb::Begin))??;
-        Ok(Self { session, is_sound: true, id: None, call_limit })
+        Ok(Self { session, is_sound: true, id: None, is_unproven: false, call_limit })
     }
 }
 
@@ -255,8 +278,15 @@ fn slow(verb: Verb) -> StoreError {
 }
 
 fn rolled_back(verb: Verb) -> StoreError {
-    let detail = "the transaction was rolled back before its commit; nothing of it is committed";
+    let detail = "the transaction was rolled back before its commit; nothing of it is committed, but \
+                  what the handler sent after that is";
     StoreError::new(ErrorKind::NotApplied, verb, detail)
+}
+
+fn ended(verb: Verb) -> StoreError {
+    let detail = "the transaction was ended before its commit, before anything was held in it: \
+                  whether its rows are committed cannot be told";
+    StoreError::new(ErrorKind::OutcomeUnknown, verb, detail)
 }
 
 fn already(verb: Verb) -> StoreError {
