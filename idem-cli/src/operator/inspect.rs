@@ -14,6 +14,7 @@ use super::age::short;
 use super::condition::LEGEND;
 use super::record::RecordArgs;
 use super::show::{View, ViewArgs, hex, to_json};
+use super::text::on_one_line;
 use super::{StoreArgs, print, print_json, reply};
 use crate::backends::Intent;
 use crate::exit::{Exit, Failure};
@@ -205,10 +206,10 @@ fn or_reason<T>(decoded: Result<&T, &CodecError>, show: impl FnOnce(&T) -> Value
 fn lines(shown: &Value) -> String {
     let Value::Object(members) = shown else { return String::new() };
     let width = members.keys().map(String::len).max().unwrap_or(0);
-    let line = |(name, value): (&String, &Value)| match (name.strip_suffix("_ms"), value) {
-        (Some(name), value) if value.is_u64() => {
-            let span = Duration::from_millis(value.as_u64().unwrap_or(u64::MAX));
-            format!("{name:width$}  {}\n", short(span))
+    let line = |(name, value): (&String, &Value)| match (value.as_u64(), value) {
+        (Some(millis), _) if name.contains("_ms") => {
+            let span = Duration::from_millis(millis);
+            format!("{:width$}  {}\n", name.replace("_ms", ""), short(span))
         }
         (_, Value::Array(values)) => {
             let values = values.iter().map(|value| format!("{name:width$}  {}\n", flat(value)));
@@ -219,10 +220,10 @@ fn lines(shown: &Value) -> String {
     present(members).map(line).collect()
 }
 
-/// A value on one line.
+/// A value on one line. Names in a reply or of a step are not ours.
 fn flat(value: &Value) -> String {
     match value {
-        Value::String(text) => text.clone(),
+        Value::String(text) => on_one_line(text),
         Value::Array(values) => values.iter().map(flat).collect::<Vec<_>>().join(" "),
         Value::Object(members) => {
             let members = present(members).map(|(name, value)| format!("{name} {}", flat(value)));

@@ -4,6 +4,7 @@ use idem_core::reply::{Reply, StoredReply};
 use serde_json::{Value, json};
 
 use super::show::hex;
+use super::text::{on_lines, on_one_line};
 
 /// What it is: status, names of header fields, content type, length. With `shows` also what it
 /// says.
@@ -38,16 +39,17 @@ pub(super) fn describe(reply: &StoredReply, shows: bool) -> Value {
     shown
 }
 
-/// What a reply says, to be read by a person: header fields, an empty line, the body.
+/// What a reply says, to be read by a person: header fields, an empty line, the body. Nothing that
+/// it holds acts on the terminal.
 pub(super) fn in_full(reply: &Reply) -> String {
     let mut shown = String::new();
     for (name, value) in reply.headers() {
-        shown.push_str(&format!("{}: {}\n", on_terminal(&text(name)), on_terminal(&text(value))));
+        shown.push_str(&format!("{}: {}\n", on_one_line(&text(name)), on_one_line(&text(value))));
     }
     shown.push('\n');
     let body = reply.body().map(|body| &body[..]).unwrap_or_default();
     match str::from_utf8(body) {
-        Ok(text) => shown.push_str(&on_terminal(text)),
+        Ok(text) => shown.push_str(&on_lines(text)),
         Err(_) => shown.push_str(&format!("in hexadecimal: {}", hex(body))),
     }
     if !shown.ends_with('\n') {
@@ -66,16 +68,6 @@ fn content_type(reply: &Reply) -> Option<String> {
 fn text(bytes: &[u8]) -> String {
     let as_latin1 = || bytes.iter().copied().map(char::from).collect();
     str::from_utf8(bytes).map_or_else(|_| as_latin1(), str::to_owned)
-}
-
-/// Nothing that a reply holds acts on the terminal.
-fn on_terminal(text: &str) -> String {
-    let shown = |character: char| match character {
-        '\n' | '\t' => character.to_string(),
-        control if control.is_control() => control.escape_unicode().to_string(),
-        other => other.to_string(),
-    };
-    text.chars().map(shown).collect()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Keys and scopes as text that can be typed back.
+//! Keys and scopes as text that can be typed back, and what others wrote as text that does no harm.
 
 /// Printable ASCII as it is; a backslash as `\\`; any other byte as `\xNN`. Nothing that a key
 /// holds can act on the terminal, and no two keys look alike.
@@ -12,6 +12,32 @@ pub(super) fn escape(bytes: &[u8]) -> String {
         }
     }
     text
+}
+
+/// Somebody else's text on one line, of which nothing acts on the terminal. Not to be typed back.
+pub(super) fn on_one_line(text: &str) -> String {
+    text.chars().map(shown).collect()
+}
+
+/// The same, with its own lines and tabs.
+pub(super) fn on_lines(text: &str) -> String {
+    let shown = |character| match character {
+        '\n' | '\t' => String::from(character),
+        other => shown(other),
+    };
+    text.chars().map(shown).collect()
+}
+
+fn shown(character: char) -> String {
+    // They put what follows them in another order (Unicode's bidirectional formatting).
+    let reorders = matches!(
+        character,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    );
+    match character {
+        acts if reorders || acts.is_control() => acts.escape_unicode().to_string(),
+        other => String::from(other),
+    }
 }
 
 /// What [`escape`] wrote, in `width` characters: its beginning and its end. What stands before the
@@ -100,6 +126,13 @@ mod tests {
             assert!(bytes.starts_with(&unescape(beginning).unwrap()), "{shown}");
             assert!(bytes.ends_with(&unescape(end).unwrap()), "{shown}");
         }
+    }
+
+    #[test]
+    fn what_others_wrote_neither_acts_nor_reorders() {
+        let text = "a\\\u{1b}[2J\u{9b}\r\u{202e}é\n\t";
+        assert_eq!(on_lines(text), "a\\\\u{1b}[2J\\u{9b}\\u{d}\\u{202e}é\n\t");
+        assert_eq!(on_one_line(text), "a\\\\u{1b}[2J\\u{9b}\\u{d}\\u{202e}é\\u{a}\\u{9}");
     }
 
     #[test]

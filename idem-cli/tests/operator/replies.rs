@@ -7,6 +7,7 @@ use idem_core::engine::{Call, Engine, Failure};
 use idem_core::fingerprint::Fingerprint;
 use idem_core::key::{Key, Scope};
 use idem_core::operation::Operation;
+use idem_core::reply::Reply;
 use idem_core::seal::{SealError, SealedBox, Sealer, SecretId};
 use idem_sqlite::SqliteStore;
 use serde_json::json;
@@ -56,6 +57,30 @@ fn a_record_without_a_reply_has_none_to_show() {
     bench.strand("k", "after-call");
     let shown = bench.on_record("inspect", "k", &["--json", "--show-reply"]);
     assert_eq!((shown.code, &shown.json()["reply"]), (1, &json!(null)));
+}
+
+#[test]
+fn what_a_reply_holds_acts_on_no_terminal_and_forges_no_line() {
+    let bench = Bench::new();
+    RUNTIME.block_on(async {
+        let store = SqliteStore::builder().connect(&bench.store()).await.unwrap();
+        let engine = Engine::builder(store).namespace("test").unwrap().build().unwrap();
+        let operation = Operation::builder("order").build().unwrap();
+        let call =
+            Call::new(Scope::new("a").unwrap(), Key::new("k").unwrap(), Fingerprint::of_bytes("k"));
+        // Not UTF-8, so read as Latin-1, in which 9b begins what a terminal acts on.
+        let reply = Reply::new(200).unwrap().with_header("content-type", &b"text/\x9b2J\xff"[..]);
+        let reply = reply.with_header("x\u{1b}[2J", "a\nstate forged").with_body("{}");
+        engine.run(&operation, call, async |_| Ok::<_, Failure>(reply)).await.unwrap();
+    });
+    for more in [&[][..], &["--show-reply"]] {
+        let seen = bench.operate("inspect", &[&["--scope", "a", "--key", "k"][..], more].concat());
+        assert_eq!(seen.code, 0, "{}", seen.err);
+        assert!(seen.out.contains("text/\\u{9b}2Jÿ"), "{:?}", seen.out);
+        assert!(!seen.out.contains(|c: char| c.is_control() && c != '\n'), "{:?}", seen.out);
+        assert!(!seen.out.contains("\nstate forged"), "{:?}", seen.out);
+        assert!(seen.out.contains("\ncompleted_ago ") && !seen.out.contains("_ms"), "{}", seen.out);
+    }
 }
 
 struct Reversed;
