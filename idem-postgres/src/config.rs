@@ -227,7 +227,8 @@ impl PostgresStoreBuilder {
     /// - `InvalidInput`: the URL is not one of Postgres, or a setting is out of its bounds.
     /// - `WrongSchema`: the tables are not those of this build; the role may not make them; the
     ///   server refused the user, the password or the database.
-    /// - `NotApplied`: the server could not be reached.
+    /// - `NotApplied`: the server could not be reached. A refused connection is tried again until
+    ///   [`acquire_limit`](Self::acquire_limit) is over, since a server that starts refuses too.
     /// - `OutcomeUnknown`: the tables were being made when the server went away; open again.
     ///
     /// # Cancel safety

@@ -126,9 +126,7 @@ fn broken(verb: Verb, stage: Stage, error: sqlx::Error) -> StoreError {
         _ => ErrorKind::NotApplied,
     };
     let detail = match (&error, stage) {
-        (sqlx::Error::PoolTimedOut, _) => {
-            "no connection was to be had in time: all are in use, or the server takes none"
-        }
+        (sqlx::Error::PoolTimedOut, _) => "no connection was to be had in time",
         (sqlx::Error::Tls(_), Stage::Connecting) => {
             "TLS is asked for and failed: a feature of sqlx has to be turned on for it, or the \
              server has none"

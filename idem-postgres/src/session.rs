@@ -35,10 +35,11 @@ impl Drop for Session {
 
 impl Session {
     pub(crate) async fn acquire(pool: &PgPool, verb: Verb) -> Result<Self, StoreError> {
-        let connection = pool.acquire().await;
-        let connection =
-            connection.map_err(|error| failure::error(verb, Stage::Connecting, error))?;
-        Ok(Self { connection, ended: false, is_stale: false })
+        match pool.acquire().await {
+            Ok(connection) => Ok(Self { connection, ended: false, is_stale: false }),
+            Err(sqlx::Error::PoolTimedOut) => Err(no_connection(pool, verb).await),
+            Err(error) => Err(failure::error(verb, Stage::Connecting, error)),
+        }
     }
 
     pub(crate) fn connection(&mut self) -> &mut PgConnection {
@@ -98,6 +99,29 @@ impl Session {
             Err(error) => Err(failure::error(verb, Stage::Inside, error)),
         }
     }
+}
+
+/// How long may be spent on learning why there is no connection.
+const CAUSE_LIMIT: Duration = Duration::from_secs(1);
+
+/// Why the pool had no connection in time. It goes on while a server refuses, as one that starts
+/// does, and in the end says nothing but that the time is over. Where a store is opened or looked at,
+/// one connection outside of it tells the cause; other verbs are not kept waiting for that.
+async fn no_connection(pool: &PgPool, verb: Verb) -> StoreError {
+    let timed_out = |detail| StoreError::new(ErrorKind::NotApplied, verb, detail);
+    if pool.size() >= pool.options().get_max_connections() {
+        return timed_out(
+            "no connection was to be had in time: all connections of the pool are in use",
+        );
+    }
+    if matches!(verb, Verb::Open | Verb::Migrate | Verb::Preflight) {
+        let options = pool.connect_options();
+        let direct = tokio::time::timeout(CAUSE_LIMIT, PgConnection::connect_with(&options));
+        if let Ok(Err(error)) = direct.await {
+            return failure::error(verb, Stage::Connecting, error);
+        }
+    }
+    timed_out("the server gave no connection in time")
 }
 
 /// Runs statements without parameters, in one message.
