@@ -29,6 +29,13 @@ pub trait Chore: Send + Sync + 'static {
     /// A runtime that is out of patience drops it at any await: what it held must come free by
     /// itself.
     async fn pass(&self, stop: &Stop) -> Result<Pass, ChoreError>;
+
+    /// How long ago the pass that runs last got on, for a chore whose pass may go on for as long as
+    /// there is work: it is not late meanwhile. `None`, unless it is told, and before the first
+    /// time.
+    fn since_progress(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// Why a pass failed.

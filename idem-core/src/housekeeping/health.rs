@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::housekeeping::chore::{ChoreError, Pass};
+use crate::housekeeping::chore::{Chore, ChoreError, Pass};
 
 /// How many intervals may go by without a pass that ended well.
 const LATE_AFTER_INTERVALS: u32 = 3;
@@ -48,6 +48,8 @@ pub struct LoopHealth {
     pub failures_in_a_row: u64,
     /// How long ago a pass last ended well; `None` is never.
     pub since_success: Option<Duration>,
+    /// How long ago a pass last got on, where the chore [tells](Chore::since_progress).
+    pub since_progress: Option<Duration>,
     /// How long the loop has been there.
     pub age: Duration,
     /// How long the pass that runs now has been running.
@@ -61,10 +63,15 @@ pub struct LoopHealth {
 }
 
 impl LoopHealth {
-    /// Whether no pass ended well for three intervals and half a minute.
+    /// Whether no pass ended well for three intervals and half a minute, and none that runs so long
+    /// gets on.
     pub fn is_late(&self) -> bool {
         let limit = self.interval.saturating_mul(LATE_AFTER_INTERVALS).saturating_add(LATE_AFTER);
-        self.since_success.unwrap_or(self.age) > limit
+        // Where passes fail at once, what they do before tells nothing.
+        let counts = self.failures_in_a_row == 0 || self.running_for > Some(limit);
+        let progress = self.since_progress.filter(|_| counts);
+        let did_well = self.since_success.into_iter().chain(progress).min();
+        did_well.unwrap_or(self.age) > limit
     }
 
     /// What the last pass that ended well counted under this name.
@@ -120,7 +127,8 @@ impl Watch {
         }
     }
 
-    pub(super) fn health(&self) -> LoopHealth {
+    pub(super) fn health(&self, chore: &dyn Chore) -> LoopHealth {
+        let since_progress = chore.since_progress();
         let seen = self.lock();
         LoopHealth {
             name: self.name,
@@ -128,6 +136,7 @@ impl Watch {
             passes: seen.passes,
             failures_in_a_row: seen.failures_in_a_row,
             since_success: seen.success.map(|at| at.elapsed()),
+            since_progress,
             age: self.since.elapsed(),
             running_for: seen.running.map(|at| at.elapsed()),
             last_error: seen.error.clone(),
@@ -138,5 +147,42 @@ impl Watch {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loop_is_late_when_it_neither_ends_well_nor_gets_on() {
+        let seconds = |count: u64| Some(Duration::from_secs(count));
+        // Since the last success, since progress, failures, how long one runs.
+        for (since_success, since_progress, failures, running, is_late) in [
+            (None, None, 0, None, true),
+            (seconds(1), None, 1, None, false),
+            (seconds(100), None, 0, seconds(99), true),
+            (seconds(100), seconds(1), 0, seconds(99), false),
+            (None, seconds(1), 3, seconds(99), false),
+            (None, seconds(99), 0, seconds(100), true),
+            // Each pass fails after a good beginning.
+            (seconds(100), seconds(1), 100, seconds(1), true),
+            (None, seconds(1), 100, None, true),
+        ] {
+            let health = LoopHealth {
+                name: "test",
+                interval: Duration::from_secs(1),
+                passes: 0,
+                failures_in_a_row: failures,
+                since_success,
+                since_progress,
+                age: Duration::from_secs(100),
+                running_for: running,
+                last_error: None,
+                work: 0,
+                counts: Vec::new(),
+            };
+            assert_eq!(health.is_late(), is_late, "{health:?}");
+        }
     }
 }

@@ -48,6 +48,7 @@ pub struct Runtime {
 }
 
 struct Running {
+    chore: Arc<dyn Chore>,
     watch: Arc<Watch>,
     task: AbortHandle,
     /// Set by the loop itself: a task counts as running for a moment after its last line.
@@ -104,7 +105,8 @@ impl Runtime {
 
     /// How the loops are.
     pub fn health(&self) -> Health {
-        let loops = self.loops.iter().map(|running| running.watch.health()).collect();
+        let loops =
+            self.loops.iter().map(|running| running.watch.health(&*running.chore)).collect();
         Health { loops, stopping: self.stop.is_requested() }
     }
 
@@ -128,7 +130,7 @@ impl Runtime {
         let left = self.loops.iter().filter(|running| !running.has_ended.load(Ordering::SeqCst));
         let loops = left.map(|running| {
             running.task.abort();
-            running.watch.health().name
+            running.chore.name()
         });
         Stopped { executions, loops: loops.collect() }
     }
@@ -170,13 +172,13 @@ impl RuntimeBuilder {
         let start = |chore: Arc<dyn Chore>| {
             let watch = Arc::new(Watch::new(chore.name(), chore.interval()));
             let has_ended = Arc::new(AtomicBool::new(false));
-            let running = go_round(chore, Arc::clone(&watch), stop.clone());
+            let running = go_round(Arc::clone(&chore), Arc::clone(&watch), stop.clone());
             let tells = TellsEnd(Arc::clone(&has_ended));
             let task = tracker.spawn(async move {
                 let _tells = tells;
                 running.await;
             });
-            Running { watch, task: task.abort_handle(), has_ended }
+            Running { chore, watch, task: task.abort_handle(), has_ended }
         };
         let loops = self.chores.into_iter().map(start).collect();
         Runtime { engine: self.engine, stop, loops, tracker }

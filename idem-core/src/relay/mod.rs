@@ -16,6 +16,7 @@
 
 mod deliver;
 mod hand;
+mod progress;
 mod round;
 mod settings;
 mod sink;
@@ -35,6 +36,7 @@ use crate::error::StoreError;
 use crate::housekeeping::{Chore, ChoreError, Pass, Stop, spread};
 use crate::outbox::Outbox;
 use crate::telemetry;
+use progress::Progress;
 use round::Round;
 use settings::Settings;
 pub use sink::{Sink, SinkError};
@@ -72,6 +74,7 @@ pub struct Relay {
     outbox: Arc<dyn Outbox>,
     sink: Arc<dyn Sink>,
     settings: Settings,
+    progress: Progress,
     next: Mutex<Next>,
 }
 
@@ -104,8 +107,8 @@ pub struct Relayed {
 /// How often what waits is counted for the gauges, and how often sent messages are deleted.
 const COUNT_EVERY: Duration = Duration::from_secs(15);
 const DELETE_EVERY: Duration = Duration::from_secs(60);
-/// After so long a pass ends although there is always more, unless a delivery takes long: whoever
-/// watches the loop sees it go round.
+/// After so long a pass ends although there is always more, unless a delivery takes long: what it
+/// did is counted then.
 const LONGEST_PASS: Duration = Duration::from_secs(10);
 /// How many batches of sent messages go in one pass.
 const BATCHES_IN_A_PASS: u32 = 20;
@@ -156,7 +159,7 @@ impl Relay {
         stop: &Stop,
         length: Option<Duration>,
     ) -> Result<(Relayed, bool), StoreError> {
-        let round = Round::new(&self.outbox, &self.sink, &self.settings, stop, length);
+        let round = Round::new(self, stop, length);
         let deleted = AtomicU64::new(0);
         let (mut done, more) = tokio::select! {
             done = round.run() => done?,
@@ -239,6 +242,10 @@ impl Chore for Relay {
         let work = done.sent + done.failed + done.dead;
         let pass = Pass::of(work).counting("failed", done.failed).counting("dead", done.dead);
         Ok(if more { pass.again_in(Duration::ZERO) } else { pass })
+    }
+
+    fn since_progress(&self) -> Option<Duration> {
+        self.progress.since()
     }
 }
 

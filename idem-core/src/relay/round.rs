@@ -13,8 +13,9 @@ use crate::housekeeping::{Stop, spread};
 use crate::outbox::{LeaseMessages, Leased, Outbox, SettleAs, Settlement};
 use crate::relay::deliver::Deliveries;
 use crate::relay::hand::{Group, Hand};
+use crate::relay::progress::Progress;
 use crate::relay::settings::Settings;
-use crate::relay::{Relayed, Sink};
+use crate::relay::{Relay, Relayed};
 use crate::store::MAX_PAGE;
 
 /// How long to wait before a settlement that failed is sent again.
@@ -27,6 +28,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 pub(super) struct Round<'r> {
     outbox: &'r Arc<dyn Outbox>,
     settings: &'r Settings,
+    progress: &'r Progress,
     stop: &'r Stop,
     /// After so long it tries to end, though more is due.
     length: Option<Duration>,
@@ -52,13 +54,8 @@ pub(super) struct Round<'r> {
 }
 
 impl<'r> Round<'r> {
-    pub(super) fn new(
-        outbox: &'r Arc<dyn Outbox>,
-        sink: &Arc<dyn Sink>,
-        settings: &'r Settings,
-        stop: &'r Stop,
-        length: Option<Duration>,
-    ) -> Self {
+    pub(super) fn new(relay: &'r Relay, stop: &'r Stop, length: Option<Duration>) -> Self {
+        let Relay { outbox, sink, settings, progress, .. } = relay;
         let deliveries = Deliveries {
             sink: Arc::clone(sink),
             settings: settings.clone(),
@@ -70,6 +67,7 @@ impl<'r> Round<'r> {
         Self {
             outbox,
             settings,
+            progress,
             stop,
             length,
             tries_to_end_at: length.map(|length| now + length),
@@ -170,6 +168,7 @@ impl<'r> Round<'r> {
             }
             Err(error) => return Err(error),
         };
+        self.progress.note();
         self.is_dry = batch.messages.is_empty();
         if self.is_dry {
             self.leases_at = Instant::now() + spread(self.settings.interval);
@@ -228,6 +227,7 @@ impl<'r> Round<'r> {
         let count = page.take_while(|settlement| ids.insert(settlement.lease.id)).count();
         match self.outbox.settle(&self.unsettled[..count]).await {
             Ok(lost) => {
+                self.progress.note();
                 for settlement in self.unsettled.drain(..count) {
                     let id = settlement.lease.id;
                     let is_lost = lost.ids.contains(&id);

@@ -1,6 +1,6 @@
 //! How a relay is set up.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
@@ -42,7 +42,8 @@ impl Relay {
             sent_retention: Some(Duration::from_secs(24 * 60 * 60)),
             delete_batch: 500,
         };
-        Self { outbox, sink: Arc::new(sink), settings, next: Mutex::default() }
+        let (progress, next) = Default::default();
+        Self { outbox, sink: Arc::new(sink), settings, progress, next }
     }
 
     /// How long to wait once nothing is due, 1 s unless set. A random part between a half and the

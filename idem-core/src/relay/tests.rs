@@ -2,6 +2,7 @@
 
 mod chaos;
 mod faulty;
+mod health;
 mod leases;
 mod logs;
 mod panics;
