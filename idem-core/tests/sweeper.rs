@@ -10,7 +10,7 @@ use idem_core::codec::Sealed;
 use idem_core::engine::{Call, Engine, Failure};
 use idem_core::error::{ErrorKind, StoreError, Verb};
 use idem_core::fingerprint::Fingerprint;
-use idem_core::housekeeping::Sweeper;
+use idem_core::housekeeping::{Chore, Pass, Stop, Sweeper};
 use idem_core::key::{Key, Scope};
 use idem_core::memory::MemoryStore;
 use idem_core::operation::Operation;
@@ -176,4 +176,13 @@ async fn a_store_that_hangs_or_fails_is_tried_again_an_interval_later() {
     let gaps = store.gaps();
     assert!(gaps[0] >= Duration::from_secs(30), "{gaps:?}");
     assert!(gaps.iter().all(|gap| *gap <= Duration::from_secs(61)), "{gaps:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_pause_is_too_long_to_be_counted() {
+    let store = Watched::with_expired(10).await;
+    let sweeper = store.sweeper().interval(Duration::MAX).batches(5, Duration::MAX);
+    let pass = sweeper.pass(&Stop::new()).await.unwrap();
+    assert_ne!(pass, Pass::of(5), "it goes on after the pause");
+    assert_eq!(store.sizes(), [5]);
 }

@@ -12,6 +12,7 @@ use crate::housekeeping::chore::{Chore, ChoreError, Pass, Stop};
 use crate::housekeeping::{random_up_to, spread};
 use crate::store::{Store, Swept};
 use crate::telemetry;
+use crate::time::MAX_DURATION;
 
 /// How long the store may take for one batch.
 const BATCH_LIMIT: Duration = Duration::from_secs(30);
@@ -79,7 +80,7 @@ impl Sweeper {
     #[must_use]
     pub fn batches(mut self, records: u32, pause: Duration) -> Self {
         self.batch = records;
-        self.pause = pause;
+        self.pause = pause.min(MAX_DURATION);
         self
     }
 
