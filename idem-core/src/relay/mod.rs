@@ -214,8 +214,10 @@ impl Relay {
         for _ in 0..BATCHES_IN_A_PASS {
             let swept = self.outbox.delete_sent(retention, self.settings.delete_batch).await?;
             deleted += u64::from(swept.deleted);
-            if !swept.more || stop.is_requested() {
-                return Ok((deleted, swept.more));
+            // What is left and was not given is under another relay's locks.
+            let more = swept.more && swept.deleted > 0;
+            if !more || stop.is_requested() {
+                return Ok((deleted, more));
             }
             sleep(spread(Duration::from_millis(50))).await;
         }

@@ -1,6 +1,7 @@
 //! An outbox that fails as a test wants it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -36,6 +37,9 @@ pub(super) struct Faulty {
     inner: Arc<MemoryOutbox>,
     began: Instant,
     decides: Decides,
+    /// How often it was asked to delete, while another relay had all sent messages locked.
+    pub(super) deletes: AtomicU32,
+    pub(super) sent_are_locked: AtomicBool,
 }
 
 impl Faulty {
@@ -56,7 +60,8 @@ impl Faulty {
         decides: impl Fn(Called, Duration) -> (Duration, Fate) + Send + Sync + 'static,
     ) -> Arc<Self> {
         let (inner, began) = (inner.clone(), Instant::now());
-        Arc::new(Self { inner, began, decides: Box::new(decides) })
+        let (deletes, sent_are_locked) = Default::default();
+        Arc::new(Self { inner, began, decides: Box::new(decides), deletes, sent_are_locked })
     }
 
     async fn through<T>(
@@ -102,6 +107,10 @@ impl Outbox for Faulty {
         self.inner.discard(ids).await
     }
     async fn delete_sent(&self, sent_before: Duration, limit: u32) -> Result<Swept, StoreError> {
+        if self.sent_are_locked.load(Ordering::SeqCst) {
+            self.deletes.fetch_add(1, Ordering::SeqCst);
+            return Ok(Swept { deleted: 0, more: true });
+        }
         self.inner.delete_sent(sent_before, limit).await
     }
     async fn backlog(&self) -> Result<Backlog, StoreError> {

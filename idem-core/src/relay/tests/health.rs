@@ -28,7 +28,7 @@ async fn pushed(outbox: &MemoryOutbox) {
 #[tokio::test(start_paused = true)]
 async fn a_relay_that_always_has_something_slow_in_hand_is_not_late() {
     let outbox = outbox_of(&[]);
-    let book = Book::new(|_, _| Ok(Duration::from_secs(3)));
+    let book = Book::new(|_, _| Ok(Duration::from_secs(5)));
     let runtime = runs(Relay::new(outbox.clone(), book.clone()).lease(LEASE));
     pushed(&outbox).await;
     let health = runtime.health();

@@ -1,13 +1,15 @@
 //! Waits that the other side asks for, and work that never ends.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+use super::faulty::Faulty;
 use super::{Book, LEASE, outbox_of, relay};
 use crate::housekeeping::{Chore, Stop};
 use crate::outbox::{LeaseMessages, MemoryOutbox, MessageState, Outbox, OutboxMessage};
-use crate::relay::SinkError;
+use crate::relay::{Relay, SinkError};
 
 #[tokio::test(start_paused = true)]
 async fn those_that_were_told_the_same_wait_do_not_come_back_together() {
@@ -71,6 +73,20 @@ async fn more_sent_messages_than_one_pass_deletes_are_deleted_soon() {
     }
     let sent = outbox.list(MessageState::Sent, None, 1_000).await.unwrap().entries.len();
     assert_eq!(sent, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sent_messages_that_another_relay_deletes_are_left_to_it() {
+    let outbox = Faulty::new(&outbox_of(&[]), |_, _| false);
+    outbox.sent_are_locked.store(true, Ordering::SeqCst);
+    let relay = Relay::new(outbox.clone(), Book::new(|_, _| Ok(Duration::ZERO)));
+    let stop = Stop::new();
+    tokio::select! {
+        () = relay.run(&stop) => unreachable!("nobody asks it to stop"),
+        () = sleep(Duration::from_secs(600)) => {}
+    }
+    let asked = outbox.deletes.load(Ordering::SeqCst);
+    assert!((10..=21).contains(&asked), "once in half a minute to a minute, not {asked} times");
 }
 
 /// Pushes one each time for ever.
