@@ -77,8 +77,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     let mut records: Vec<Observed> = Vec::new();
     let mut after = args.after.clone();
     while records.len() < args.limit as usize {
-        let left = (args.limit as usize - records.len()).min(MAX_PAGE as usize);
-        let size = u32::try_from(left).unwrap_or(MAX_PAGE);
+        let size = args.page_size(records.len());
         let page = opened.store.list(&filter, after.as_ref(), size).await.map_err(store_failure)?;
         let is_past = page.records.last().is_some_and(|seen| args.is_past(seen));
         after = page.next.filter(|_| !is_past);
@@ -107,6 +106,13 @@ impl Args {
             State::Completed => StateFilter::Completed,
         });
         filter
+    }
+
+    /// How many records to ask for at once, with so many found. A hash stands for one key, so a
+    /// large page does not find more than are asked for, and all records are soon looked through.
+    fn page_size(&self, found: usize) -> u32 {
+        let left = u32::try_from((self.limit as usize).saturating_sub(found)).unwrap_or(MAX_PAGE);
+        if self.key_hash.is_some() { MAX_PAGE } else { left.min(MAX_PAGE) }
     }
 
     /// What the store's own filter does not know of.
@@ -176,4 +182,28 @@ fn prefix(text: &str) -> Result<Prefix, String> {
 
 fn operation(text: &str) -> Result<OperationName, idem_core::key::NameError> {
     OperationName::new(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Command {
+        #[command(flatten)]
+        list: Args,
+    }
+
+    #[test]
+    fn a_key_is_looked_for_in_large_pages_and_no_other_page_is_larger_than_the_limit() {
+        let size = |more: &[&str], found| {
+            let args = [&["list", "--store", "memory:"][..], more].concat();
+            Command::try_parse_from(args).unwrap().list.page_size(found)
+        };
+        assert_eq!(size(&["--limit", "1", "--key-hash", "2ff92493d03c0dbb"], 0), MAX_PAGE);
+        assert_eq!((size(&["--limit", "7"], 0), size(&["--limit", "7"], 5)), (7, 2));
+        assert_eq!(size(&["--limit", "4000000000"], 5), MAX_PAGE);
+    }
 }
