@@ -97,7 +97,8 @@ impl OutboxStatements {
 ///
 /// What may go is of a key that holds nothing back, or stands before what does. The first is read
 /// in its order until there is enough; the second ends where the last one holds. So neither reads
-/// what merely waits, however much that is.
+/// what merely waits, however much that is; what queues behind a message that holds its key back is
+/// passed over one by one, as long as there is not enough else.
 fn lease(outbox: &str) -> String {
     let ready = format!(
         "$1::text = 'lease' AND state = 0 AND NOT {LEASED} \
