@@ -274,10 +274,10 @@ async fn a_claim_that_stands_and_cannot_read_the_clock_is_not_told_as_not_applie
 #[tokio::test]
 async fn a_claim_that_stands_and_cannot_set_its_lease_anew_is_not_told_as_not_applied() {
     let mut contended = Contended::new().await;
-    let (proxy, store) = contended.through_proxy(|it| it.lock_wait(Duration::from_secs(2))).await;
+    let (proxy, store) = contended.through_proxy(|it| it.lock_wait(Duration::from_secs(4))).await;
     let waited = after_a_long_wait(&mut contended, &store).await;
     // As above; what comes after it is late, so that there is time to lock the record.
-    proxy.arm(Fault::lose_reply().after(62).with(Effect::Delay(Duration::from_secs(1))));
+    proxy.arm(Fault::lose_reply().after(62).with(Effect::Delay(Duration::from_secs(3))));
     let claiming = tokio::spawn(waited.let_go());
     proxy.wait_for_fired(1).await;
     contended.lock().await;
@@ -297,13 +297,13 @@ async fn a_renewal_that_stands_and_cannot_be_set_anew_is_told_as_done() {
         Claimed::Acquired(held) => held.fence,
         told => panic!("{told:?}"),
     };
-    let (proxy, store) = contended.through_proxy(|it| it.lock_wait(Duration::from_secs(2))).await;
+    let (proxy, store) = contended.through_proxy(|it| it.lock_wait(Duration::from_secs(4))).await;
     contended.lock().await;
     let renewing = tokio::spawn(async move { store.renew(&held, Duration::from_secs(2)).await });
     contended.until_waiting(1).await;
     tokio::time::sleep(Duration::from_millis(1_200)).await;
     // The acknowledgement of the update arrives, and what comes after it is late.
-    proxy.arm(Fault::lose_reply().after(62).with(Effect::Delay(Duration::from_secs(1))));
+    proxy.arm(Fault::lose_reply().after(62).with(Effect::Delay(Duration::from_secs(3))));
     contended.run("COMMIT").await;
     proxy.wait_for_fired(1).await;
     contended.lock().await;
