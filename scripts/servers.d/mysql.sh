@@ -50,6 +50,8 @@ mysql_end() {
 
 mysql_install() {
   export PATH=$PATH:/usr/sbin
+  # For a free port.
+  install python3 python3
   install mariadb-server mariadbd
   command -v mariadb-install-db >/dev/null 2>&1 || install mariadb-server mariadb-install-db
   install mariadb-client mariadb

@@ -49,6 +49,9 @@ postgres_end() {
 }
 
 postgres_install() {
+  # For a free port, and for tests that kill a server with its children.
+  install python3 python3
+  install procps ps
   if [ -z "${IDEM_POSTGRES_BIN:-}" ]; then
     local found
     found=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | head -n 1)

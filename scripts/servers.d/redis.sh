@@ -14,6 +14,8 @@
 redis_start() {
   local dir=$1
   mkdir -p "$dir"
+  # For a free port.
+  install python3 python3
   # Without the service that the package would start.
   RUNLEVEL=1 install redis-server redis-server
   install redis-tools redis-cli
