@@ -76,7 +76,8 @@ impl EngineBuilder {
     }
 
     /// Derives downstream keys without a secret, under this namespace: the name of the service
-    /// and its environment, say.
+    /// and its environment, say. It does not keep the records of services apart that share a
+    /// store: a table prefix, a schema or a namespace of the store does.
     ///
     /// # Errors
     /// [`LabelError`] when the namespace is refused.
