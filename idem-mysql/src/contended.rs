@@ -336,8 +336,7 @@ async fn a_claim_that_waits_for_its_own_commit_is_not_told_in_progress() {
 #[tokio::test]
 async fn a_server_that_falls_silent_leaves_the_outcome_of_what_writes_unknown() {
     let contended = Contended::new().await;
-    let (proxy, store) =
-        contended.through_proxy(|it| it.call_limit(Duration::from_millis(500))).await;
+    let (proxy, store) = contended.through_proxy(|it| it.call_limit(Duration::from_secs(1))).await;
     let parts = Parts::new("k", LEASE);
     let held = match store.claim(&parts.claim()).await.unwrap() {
         Claimed::Acquired(held) => held.fence,

@@ -308,7 +308,7 @@ async fn a_connection_that_takes_no_writes_is_not_kept() {
 async fn a_server_that_falls_silent_in_a_transaction_is_waited_for_no_longer_than_a_call() {
     let (place, _) = with_orders(Server::Postgres).await;
     let proxy = Proxy::to(place.address()).await.unwrap();
-    let builder = PostgresStore::builder().call_limit(Duration::from_millis(500));
+    let builder = PostgresStore::builder().call_limit(Duration::from_secs(1));
     let store = builder.connect(&place.url_at(proxy.address())).await.unwrap();
     let request = Request::new("key");
     let fence = request.acquire(&store).await.fence;

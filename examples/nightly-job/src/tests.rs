@@ -7,6 +7,11 @@ use idem_core::housekeeping::Reconciler;
 
 use super::*;
 
+/// So long that nobody takes over, however slow the machine is.
+const LONG: Duration = Duration::from_secs(60);
+/// So short that it can be waited for.
+const SHORT: Duration = Duration::from_millis(300);
+
 struct Place {
     folder: tempfile::TempDir,
 }
@@ -20,9 +25,9 @@ impl Place {
         Mailer::new(self.folder.path().join("mails.txt"))
     }
 
-    async fn job(&self) -> Job {
+    async fn job(&self, lease: Duration) -> Job {
         let store = SqliteStore::open(self.folder.path().join("jobs.db")).await.unwrap();
-        Job::new(store, self.mailer(), Duration::from_millis(300)).unwrap()
+        Job::new(store, self.mailer(), lease).unwrap()
     }
 
     fn receivers(&self) -> Vec<String> {
@@ -43,7 +48,12 @@ async fn machines_that_start_together_run_it_once() {
         .map(|_| {
             let place = Arc::clone(&place);
             tokio::spawn(async move {
-                place.job().await.run(&night(&["ada", "grace"])).await.map_err(|e| e.to_string())
+                place
+                    .job(LONG)
+                    .await
+                    .run(&night(&["ada", "grace"]))
+                    .await
+                    .map_err(|e| e.to_string())
             })
         })
         .collect();
@@ -53,7 +63,7 @@ async fn machines_that_start_together_run_it_once() {
     }
     assert_eq!((here, place.receivers()), (1, vec!["ada".to_owned(), "grace".to_owned()]));
     // Somebody set the clock back.
-    assert_eq!(place.job().await.run(&night(&["ada"])).await.unwrap(), Ran::Before);
+    assert_eq!(place.job(LONG).await.run(&night(&["ada"])).await.unwrap(), Ran::Before);
     assert_eq!(place.receivers().len(), 2);
 }
 
@@ -61,7 +71,7 @@ async fn machines_that_start_together_run_it_once() {
 #[tokio::test]
 async fn a_run_that_failed_goes_on_where_it_stopped() {
     let place = Place::new();
-    let job = place.job().await;
+    let job = place.job(SHORT).await;
     let mails = place.folder.path().join("mails.txt");
     // A folder in its place: nothing can be sent.
     fs::create_dir(&mails).unwrap();
@@ -83,7 +93,7 @@ async fn a_run_that_failed_goes_on_where_it_stopped() {
 #[tokio::test]
 async fn a_run_that_failed_is_resumed_without_being_started() {
     let place = Place::new();
-    let job = place.job().await;
+    let job = place.job(SHORT).await;
     let mails = place.folder.path().join("mails.txt");
     fs::create_dir(&mails).unwrap();
     job.run(&night(&["ada", "grace"])).await.unwrap_err();
