@@ -1,6 +1,5 @@
 //! Delivers the messages of one ordering key, one after another.
 
-use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +11,7 @@ use tracing::Instrument;
 
 use crate::housekeeping::{Stop, random_up_to};
 use crate::outbox::{Leased, SettleAs, Settlement};
-use crate::relay::hand::{HeldUntil, LEAST_MAX_LAPSES};
+use crate::relay::hand::{LEAST_MAX_LAPSES, Shared};
 use crate::relay::settings::Settings;
 use crate::relay::sink::Retry;
 use crate::relay::{Sink, SinkError};
@@ -30,36 +29,32 @@ pub(super) struct Deliveries {
 }
 
 impl Deliveries {
-    /// Delivers `messages` in their order and tells what became of each. Behind one that was not
-    /// delivered, and once the lease is over or the relay is to stop, the rest is given back.
-    pub(super) async fn group(
-        self: Arc<Self>,
-        messages: Vec<Leased>,
-        held: Arc<HeldUntil>,
-        tell: mpsc::Sender<Settlement>,
-    ) {
+    /// Delivers a group's messages in their order and tells what became of each. Behind one that
+    /// was not delivered, and once the lease is over or the relay is to stop, the rest is given
+    /// back.
+    pub(super) async fn group(self: Arc<Self>, group: Arc<Shared>, tell: mpsc::Sender<Settlement>) {
         let mut goes_on = true;
-        let mut untold = Untold { deliveries: &self, rest: messages.into(), tell };
-        while let Some(leased) = untold.rest.front() {
-            let settlement = if goes_on { self.one(leased, &held).await } else { None };
+        let mut untold = Untold { deliveries: &self, current: None, group: &group, tell };
+        while let Some(leased) = untold.begin() {
+            let settlement = if goes_on { self.one(leased, &group).await } else { None };
             goes_on = match settlement.as_ref().map(|settlement| &settlement.outcome) {
                 Some(SettleAs::Sent) => true,
                 Some(SettleAs::Dead { .. }) => self.settings.past_dead,
                 _ => false,
             };
-            untold.next(settlement);
+            untold.tell(settlement);
         }
     }
 
     /// `None` when it was not tried.
-    async fn one(&self, leased: &Leased, held: &HeldUntil) -> Option<Settlement> {
+    async fn one(&self, leased: &Leased, group: &Shared) -> Option<Settlement> {
         // What has not begun is not kept from others until what runs is over.
         let _permit = tokio::select! {
             biased;
             () = self.stop.requested() => return None,
             permit = self.permits.acquire() => permit.ok()?,
         };
-        if !held.holds() {
+        if !group.holds() {
             return None;
         }
         if leased.lapses >= self.settings.max_attempts.max(LEAST_MAX_LAPSES) {
@@ -125,15 +120,21 @@ impl Deliveries {
 /// told of each: a message of which nobody hears would be renewed for ever.
 struct Untold<'d> {
     deliveries: &'d Deliveries,
-    /// The first one is being delivered.
-    rest: VecDeque<Leased>,
+    /// The one that is being delivered.
+    current: Option<Leased>,
+    group: &'d Shared,
     tell: mpsc::Sender<Settlement>,
 }
 
 impl Untold<'_> {
-    /// Tells what became of the first one: it is given back where it was not tried.
-    fn next(&mut self, settlement: Option<Settlement>) {
-        if let Some(leased) = self.rest.pop_front() {
+    fn begin(&mut self) -> Option<&Leased> {
+        self.current = self.group.next();
+        self.current.as_ref()
+    }
+
+    /// Tells what became of the one that was begun: it is given back where it was not tried.
+    fn tell(&mut self, settlement: Option<Settlement>) {
+        if let Some(leased) = self.current.take() {
             let settlement = settlement.unwrap_or_else(|| Settlement::given_back(leased.lease));
             // The channel has room for every message that is held. It is closed when the relay
             // was dropped, and this task with it.
@@ -144,16 +145,16 @@ impl Untold<'_> {
 
 impl Drop for Untold<'_> {
     fn drop(&mut self) {
-        if let Some(leased) = self.rest.front() {
+        if let Some(leased) = &self.current {
             // It counts, or it would be taken up again at once, without an end. It is not logged:
             // the panic may be the log's, and a second one would end the process.
             let error = SinkError::retryable("the delivery panicked");
             let attempt = leased.failures.saturating_add(1);
             let failed = self.deliveries.failed(leased, attempt, &error);
-            self.next(Some(failed));
+            self.tell(Some(failed));
         }
-        while !self.rest.is_empty() {
-            self.next(None);
+        while self.begin().is_some() {
+            self.tell(None);
         }
     }
 }

@@ -1,38 +1,64 @@
 //! What a relay holds at the moment.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::outbox::{Leased, LeasedBatch, MessageId, MessageLease};
 
-/// How long a group's leases hold, by the count of this process.
-pub(super) struct HeldUntil(Mutex<Option<Instant>>);
+/// A group as its deliveries and the relay share it.
+pub(super) struct Shared {
+    /// How long its leases hold, by the count of this process.
+    until: Mutex<Option<Instant>>,
+    /// What was not begun, in its order.
+    rest: Mutex<VecDeque<Leased>>,
+}
 
-impl HeldUntil {
+impl Shared {
+    fn held_until(until: Instant) -> Self {
+        Self { until: Mutex::new(Some(until)), rest: Mutex::default() }
+    }
+
+    /// The next message.
+    pub(super) fn next(&self) -> Option<Leased> {
+        self.rest().pop_front()
+    }
+
+    fn rest(&self) -> MutexGuard<'_, VecDeque<Leased>> {
+        self.rest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Whether a delivery may begin.
     pub(super) fn holds(&self) -> bool {
-        let until = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = *self.until.lock().unwrap_or_else(PoisonError::into_inner);
         until.is_some_and(|until| Instant::now() < until)
     }
 
     /// A lease that was lost does not come back.
     fn set(&self, until: Instant) {
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.until.lock().unwrap_or_else(PoisonError::into_inner);
         *held = held.map(|_| until);
     }
 
     fn lose(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.until.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
 /// Messages of one ordering key, or a single one without.
 pub(super) struct Group {
-    pub(super) messages: Vec<Leased>,
-    pub(super) held: Arc<HeldUntil>,
+    messages: Vec<Leased>,
+    shared: Arc<Shared>,
+}
+
+impl Group {
+    /// Its messages, as they are delivered one after another.
+    pub(super) fn begin(self) -> Arc<Shared> {
+        self.shared.rest().extend(self.messages);
+        self.shared
+    }
 }
 
 /// So many lapses make a message suspect: it may have ended its relay's process each time. It is
@@ -43,7 +69,7 @@ const SUSPECT_LAPSES: u32 = 5;
 pub(super) const LEAST_MAX_LAPSES: u32 = 2 * SUSPECT_LAPSES;
 
 struct Held {
-    group: Arc<HeldUntil>,
+    group: Arc<Shared>,
     is_lost: bool,
 }
 
@@ -100,10 +126,10 @@ impl Hand {
             let place = key.and_then(|key| places.get(key)).copied().unwrap_or(groups.len());
             if place == groups.len() {
                 places.extend(key.map(|key| (key.to_owned(), place)));
-                let held = Arc::new(HeldUntil(Mutex::new(Some(until))));
-                groups.push(Group { messages: Vec::new(), held });
+                let shared = Arc::new(Shared::held_until(until));
+                groups.push(Group { messages: Vec::new(), shared });
             }
-            let group = groups[place].held.clone();
+            let group = groups[place].shared.clone();
             self.held.insert(leased.lease, Held { group, is_lost: false });
             groups[place].messages.push(leased);
         }
@@ -137,6 +163,20 @@ impl Hand {
     /// The suspect that is not to be delivered after all.
     pub(super) fn drop_suspect(&mut self) -> Vec<Leased> {
         self.suspect.take().map(|group| group.messages).unwrap_or_default()
+    }
+
+    /// Takes back what was not begun, of the longest groups first and from their ends, until no
+    /// more than `most` is in hand.
+    pub(super) fn trim(&self, most: usize) -> Vec<Leased> {
+        let groups: HashMap<_, _> =
+            self.held.values().map(|held| (Arc::as_ptr(&held.group), &held.group)).collect();
+        let mut back = Vec::new();
+        while self.len() > most + back.len() {
+            let longest = groups.values().max_by_key(|group| group.rest().len());
+            let Some(last) = longest.and_then(|group| group.rest().pop_back()) else { break };
+            back.push(last);
+        }
+        back
     }
 
     /// What is to be renewed: each message once.

@@ -21,6 +21,9 @@ use crate::store::MAX_PAGE;
 /// How long to wait before a settlement that failed is sent again.
 const SETTLE_AGAIN: Duration = Duration::from_millis(100);
 
+/// How long slow messages of few keys may leave no room for others.
+const RELIEVE_AFTER: Duration = Duration::from_secs(1);
+
 /// For how long nothing new is taken up when a round tries to end. Deliveries that take longer go
 /// on in the same round, since others should not have to wait for them.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -47,6 +50,8 @@ pub(super) struct Round<'r> {
     leases_at: Instant,
     /// The last lease got nothing.
     is_dry: bool,
+    /// When there is to be room for other keys, if there is none.
+    relieves_at: Option<Instant>,
     renews_at: Instant,
     settles_at: Instant,
     /// Until when settling is tried; `None` while it works.
@@ -80,6 +85,7 @@ impl<'r> Round<'r> {
             done: Relayed::default(),
             leases_at: now,
             is_dry: false,
+            relieves_at: None,
             renews_at: now + settings.lease / 3,
             settles_at: now,
             gives_up_at: None,
@@ -101,6 +107,7 @@ impl<'r> Round<'r> {
                 self.give_back(suspect);
             }
             self.goes_on();
+            self.relieve();
             if self.may_lease() && self.leases_at <= Instant::now() {
                 self.lease().await?;
             }
@@ -136,6 +143,7 @@ impl<'r> Round<'r> {
 
     async fn wait(&mut self) -> Result<(), StoreError> {
         let (may_lease, stopping) = (self.may_lease(), self.stop.is_requested());
+        let relieves_at = self.relieves_at.unwrap_or(self.renews_at);
         let goes_on_at = self.tries_to_end_at.unwrap_or(self.renews_at) + PAUSE;
         tokio::select! {
             Some(settlement) = self.told.recv() => {
@@ -146,6 +154,7 @@ impl<'r> Round<'r> {
             }
             () = sleep_until(self.renews_at) => self.renew().await?,
             () = sleep_until(self.leases_at), if may_lease => {}
+            () = sleep_until(relieves_at), if self.relieves_at.is_some() => {}
             () = sleep_until(goes_on_at), if self.tries_to_end_at.is_some() => {}
             () = sleep_until(self.settles_at), if !self.unsettled.is_empty() => {}
             () = self.stop.requested(), if !stopping => {}
@@ -184,9 +193,28 @@ impl<'r> Round<'r> {
         Ok(())
     }
 
-    fn begin(&mut self, Group { messages, held }: Group) {
+    fn begin(&mut self, group: Group) {
         let deliveries = Arc::clone(&self.deliveries);
-        self.running.spawn(deliveries.group(messages, held, self.tell.clone()));
+        self.running.spawn(deliveries.group(group.begin(), self.tell.clone()));
+    }
+
+    /// What stands behind slow messages of few keys is given back after a while, where it leaves no
+    /// room for others though more deliveries may run, or keeps suspects from their turn.
+    fn relieve(&mut self) {
+        let most = match self.hand.is_suspects_turn() {
+            true => 0,
+            false => self.settings.batch as usize / 2,
+        };
+        let others_wait = self.hand.is_suspects_turn()
+            || (self.hand.takes_more() && self.deliveries.permits.available_permits() > 0);
+        let is_due = others_wait && self.hand.len() > most && !self.takes_nothing_new();
+        let now = Instant::now();
+        self.relieves_at = self.relieves_at.filter(|_| is_due);
+        if is_due && *self.relieves_at.get_or_insert(now + RELIEVE_AFTER) <= now {
+            self.relieves_at = None;
+            let back = self.hand.trim(most);
+            self.give_back(back);
+        }
     }
 
     fn give_back(&mut self, messages: Vec<Leased>) {

@@ -7,6 +7,7 @@ mod leases;
 mod logs;
 mod panics;
 mod settings;
+mod slow_keys;
 mod waits;
 
 use std::collections::HashMap;
