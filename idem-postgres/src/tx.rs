@@ -33,6 +33,8 @@ pub struct PostgresTransaction {
     is_sound: bool,
     /// The server's number of it, once something was locked in it.
     id: Option<String>,
+    /// The number of another one in its place, in which the store wrote last.
+    later_id: Option<String>,
     /// Whether the handler had the connection while there was no number: it may have ended the
     /// transaction, and nothing shows that but the clock of the server's transactions.
     is_unproven: bool,
@@ -86,12 +88,13 @@ impl PostgresTransaction {
             (None, id) => self.id = id,
             (Some(begun), Some(id)) if *begun != id => {
                 tracing::warn!("a handler ended its transaction; the record was written after it");
+                self.later_id = Some(id);
             }
             _ => {}
         }
     }
 
-    /// Fails when the transaction that was begun was rolled back.
+    /// Fails when the transaction that was begun was rolled back, or the one in its place.
     pub(crate) async fn expect_standing(
         &mut self,
         shared: &Shared,
@@ -100,13 +103,18 @@ impl PostgresTransaction {
         if self.id.is_none() {
             return self.expect_open(verb).await;
         }
-        let arguments = Arguments::of("standing", verb).add(self.id.clone());
-        let rows = self.rows(shared, &shared.statements.standing, arguments, verb).await;
-        let rows = rows.map_err(Fault::into_error)?;
-        match rows.first().map(|row| row::value(row, 1, verb)).transpose()? {
-            Some(true) => Ok(()),
-            _ => Err(rolled_back(verb)),
+        let both = [(&self.id, rolled_back(verb)), (&self.later_id, ended(verb))];
+        for (id, gone) in both.map(|(id, gone)| (id.clone(), gone)) {
+            let Some(id) = id else { continue };
+            let arguments = Arguments::of("standing", verb).add(id);
+            let rows = self.rows(shared, &shared.statements.standing, arguments, verb).await;
+            let rows = rows.map_err(Fault::into_error)?;
+            match rows.first().map(|row| row::value(row, 1, verb)).transpose()? {
+                Some(true) => {}
+                _ => return Err(gone),
+            }
         }
+        Ok(())
     }
 
     /// Fails when the handler had the connection before anything was locked, and no transaction is
@@ -145,7 +153,14 @@ impl PostgresTransaction {
         let begun = session.begin(&shared.begin_transaction, Verb::Begin);
         let call_limit = shared.settings.call_limit;
         timeout(call_limit, begun).await.map_err(|_| slow(Verb::Begin))??;
-        Ok(Self { session, is_sound: true, id: None, is_unproven: false, call_limit })
+        Ok(Self {
+            session,
+            is_sound: true,
+            id: None,
+            later_id: None,
+            is_unproven: false,
+            call_limit,
+        })
     }
 }
 
@@ -284,8 +299,8 @@ fn rolled_back(verb: Verb) -> StoreError {
 }
 
 fn ended(verb: Verb) -> StoreError {
-    let detail = "the transaction was ended before its commit, before anything was held in it: \
-                  whether its rows are committed cannot be told";
+    let detail = "the transaction was ended before its commit; whether rows of it are committed \
+                  cannot be told";
     StoreError::new(ErrorKind::OutcomeUnknown, verb, detail)
 }
 

@@ -394,37 +394,3 @@ async fn behind_a_pooler_what_is_lost_before_the_commit_is_not_applied() {
     let told = store.claim(&Request::new("key").claim()).await;
     assert_eq!(kind_of(told), ErrorKind::NotApplied);
 }
-
-/// Without a hold no number tells a commit of the handler's from a rollback, so nothing is written
-/// after either.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_transaction_that_is_ended_before_anything_was_held_is_not_told_as_committed() {
-    for server in SERVERS {
-        let (place, store) = with_orders(server).await;
-        let message = OutboxMessage::new("order.created", "tea").unwrap();
-        for end in ["ROLLBACK", "COMMIT", "SELECT 1"] {
-            let goes_on = end == "SELECT 1";
-            let request = Request::new(end);
-            let fence = request.acquire(&store).await.fence;
-            for call in ["hold", "complete", "push", "commit"] {
-                let mut tx = store.begin().await.unwrap();
-                run(tx.connection(), "SELECT count(*) FROM orders").await;
-                run(tx.connection(), end).await;
-                let told = match call {
-                    "hold" => store.hold_in(&mut tx, &fence).await,
-                    "complete" => store.complete_in(&mut tx, &fence, &sealed("reply")).await,
-                    "push" => store.push_in(&mut tx, &message).await,
-                    _ => store.commit(tx).await,
-                };
-                match goes_on {
-                    true => told.unwrap(),
-                    false => assert_eq!(kind_of(told), ErrorKind::OutcomeUnknown, "{end} {call}"),
-                }
-            }
-            let stands = store.get(&request.scope, &request.key).await.unwrap().unwrap().record;
-            assert!(matches!(stands.state, State::InProgress { .. }), "{server:?} {end}");
-            assert_eq!(store.stats().await.unwrap().outbox_pending, Some(0), "{server:?} {end}");
-        }
-        assert_eq!(orders(&place).await, 0);
-    }
-}
