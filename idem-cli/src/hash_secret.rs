@@ -58,8 +58,8 @@ fn read(path: &Path) -> Result<KeyHasher, Failure> {
     if secret.len() as u64 > MAX_SECRET_BYTES {
         return Err(failure(Exit::Usage, &format_args!("more than {MAX_SECRET_BYTES} bytes")));
     }
-    let secret = secret.strip_suffix(b"\n").unwrap_or(&secret);
-    let secret = secret.strip_suffix(b"\r").unwrap_or(secret);
+    let line = secret.strip_suffix(b"\r\n").or_else(|| secret.strip_suffix(b"\n"));
+    let secret = line.unwrap_or(&secret);
     KeyHasher::new(secret).map_err(|error| failure(Exit::Usage, &error))
 }
 
@@ -85,6 +85,9 @@ mod tests {
             let content = format!("read from the service's settings{end}");
             assert_eq!(hash(content.as_bytes()).unwrap(), "2ff92493d03c0dbb", "{end:?}");
         }
+        // By itself it is a byte of the secret, as any other.
+        let ends_so = hash(b"read from the service's settings\r").unwrap();
+        assert_ne!(ends_so, "2ff92493d03c0dbb");
     }
 
     #[test]
