@@ -8,8 +8,9 @@ use http::header::{
     TRANSFER_ENCODING, UPGRADE,
 };
 use idem_core::codec::{Codec, MAX_FRAME_BYTES};
+use idem_core::error::StoreError;
 use idem_core::housekeeping::{self, SettleError};
-use idem_core::record::State;
+use idem_core::record::{Observed, State};
 use idem_core::reply::Reply;
 use serde_json::json;
 
@@ -60,34 +61,56 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     let settled = housekeeping::settle(&*opened.store, &codec, &seen, &reply).await;
     let settled = settled.map_err(failure)?;
     let record = &seen.record;
-    let now = opened.store.get(&record.scope, &record.key).await.map_err(store_failure)?;
-    let kept = now.and_then(|now| match now.record.state {
-        State::Completed { expires_at, .. } => Some(expires_at.map(|at| at.since(now.now))),
-        State::InProgress { .. } => None,
-    });
+    let kept = Kept::of(opened.store.get(&record.scope, &record.key).await);
     if args.store.json {
         print_json(&json!({
             "settled": true,
             "already": settled.already,
             "attempt": settled.attempt,
-            "kept_ms": kept.flatten().map(|kept| kept.as_millis() as u64),
+            "kept_ms": match kept {
+                Kept::For(kept) => Some(kept.as_millis() as u64),
+                _ => None,
+            },
         }))?;
     } else {
         print(&format!(
             "{} at attempt {}; the reply is kept {}\n",
             if settled.already { "it was settled so already," } else { "settled" },
             settled.attempt,
-            kept_for(kept)
+            kept.in_words()
         ))?;
     }
     Ok(Exit::Success)
 }
 
-fn kept_for(kept: Option<Option<Duration>>) -> String {
-    match kept {
-        Some(Some(kept)) => format!("for {}", short(kept)),
-        Some(None) => "for ever".into(),
-        None => "no longer".into(),
+/// How long the reply that was stored is kept.
+enum Kept {
+    For(Duration),
+    ForEver,
+    NoLonger,
+    /// The store did not tell.
+    NotSeen,
+}
+
+impl Kept {
+    /// The record is settled, whatever becomes of this look at it.
+    fn of(now: Result<Option<Observed>, StoreError>) -> Self {
+        match now.map(|now| now.map(|now| (now.now, now.record.state))) {
+            Ok(Some((now, State::Completed { expires_at, .. }))) => {
+                expires_at.map_or(Self::ForEver, |at| Self::For(at.since(now)))
+            }
+            Ok(_) => Self::NoLonger,
+            Err(_) => Self::NotSeen,
+        }
+    }
+
+    fn in_words(&self) -> String {
+        match self {
+            Self::For(kept) => format!("for {}", short(*kept)),
+            Self::ForEver => "for ever".into(),
+            Self::NoLonger => "no longer".into(),
+            Self::NotSeen => "for a time that could not be read".into(),
+        }
     }
 }
 
@@ -168,7 +191,16 @@ pub(super) fn failure(error: SettleError) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use idem_core::error::{ErrorKind, Verb};
+
     use super::*;
+
+    #[test]
+    fn a_store_that_fails_after_the_settlement_does_not_make_it_a_failure() {
+        let failed = StoreError::new(ErrorKind::NotApplied, Verb::Get, "no connection");
+        assert_eq!(Kept::of(Err(failed)).in_words(), "for a time that could not be read");
+        assert_eq!(Kept::of(Ok(None)).in_words(), "no longer");
+    }
 
     #[test]
     fn a_header_field_is_read_as_http_has_it() {
