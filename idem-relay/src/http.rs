@@ -82,8 +82,12 @@ pub struct HttpSink<C = HttpConnector> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HttpSinkError {
-    /// The URL is not one of HTTP, has no host, or is one of HTTPS without a connector for it.
-    #[error("the URL must be http://HOST[:PORT]/PATH; https:// needs a connector of its own")]
+    /// The URL is not one of HTTP, has no host, holds a name or a password, or is one of HTTPS
+    /// without a connector for it.
+    #[error(
+        "the URL must be http://HOST[:PORT]/PATH, with credentials in a header; https:// needs a \
+         connector of its own"
+    )]
     Url,
     /// The header cannot be sent, or is one that the sink sets itself.
     #[error("the header cannot be sent")]
@@ -112,7 +116,10 @@ impl<C: Connect + Clone + Send + Sync + 'static> HttpSink<C> {
     /// [`HttpSinkError::Url`].
     pub fn with_connector(url: &str, connector: C) -> Result<Self, HttpSinkError> {
         let uri: Uri = url.parse().map_err(|_| HttpSinkError::Url)?;
-        if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none() {
+        // A name and a password in it would not be sent: `with_header` takes a credential.
+        let has_user = uri.authority().is_some_and(|authority| authority.as_str().contains('@'));
+        let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
+        if !is_http || uri.host().is_none() || has_user {
             return Err(HttpSinkError::Url);
         }
         let client =

@@ -208,7 +208,9 @@ async fn a_receiver_with_names_of_its_own_is_understood() {
 
 #[test]
 fn a_url_or_a_header_that_cannot_be_used_is_refused_at_once() {
-    for url in ["", "events", "/events", "ftp://host/", "https://host/", "http://"] {
+    for url in
+        ["http://user:pw@host/", "", "events", "/events", "ftp://host/", "https://host/", "http://"]
+    {
         assert_eq!(HttpSink::new(url).err(), Some(HttpSinkError::Url), "{url}");
     }
     for name in [
