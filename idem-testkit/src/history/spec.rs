@@ -121,23 +121,26 @@ fn readings(state: &State, operation: &Operation, is_swept: bool) -> Vec<Reading
     readings.into_iter().flat_map(|reading| named(reading, operation, &state.over)).collect()
 }
 
-/// A life whose incarnation nobody has seen may be the one that this call names.
+/// A life whose incarnation nobody has seen may be one that this call or its answer names.
 fn named(reading: Reading, operation: &Operation, over: &[(Incarnation, Owner)]) -> Vec<Reading> {
-    let Some(life) = &reading.life else { return vec![reading] };
-    let (true, Some(named)) = (life.nameless, incarnation_in(operation)) else {
+    let Some(life) = reading.life.clone().filter(|life| life.nameless) else {
         return vec![reading];
     };
-    if over.contains(&(named, life.first)) {
-        return vec![reading];
-    }
-    let mut known = life.clone();
-    known.record.incarnation = named;
-    known.nameless = false;
-    vec![Reading { life: Some(known) }, reading]
+    let names = incarnations_in(operation).into_iter().flatten();
+    let free = names.filter(|name| !over.contains(&(*name, life.first)));
+    let known = free.map(|incarnation| {
+        let mut known = life.clone();
+        known.record.incarnation = incarnation;
+        known.nameless = false;
+        Reading { life: Some(known) }
+    });
+    known.chain([reading]).collect()
 }
 
-fn incarnation_in(operation: &Operation) -> Option<Incarnation> {
-    let of_call = match &operation.call {
+/// The one that the call asks for, and the one that its answer tells. They differ where a claim of
+/// one life finds another that its owner began: it is told of that one (R5).
+fn incarnations_in(operation: &Operation) -> [Option<Incarnation>; 2] {
+    let asked = match &operation.call {
         Call::Renew { fence, .. }
         | Call::Checkpoint { fence, .. }
         | Call::Complete { fence, .. }
@@ -148,12 +151,13 @@ fn incarnation_in(operation: &Operation) -> Option<Incarnation> {
         },
         Call::Get { .. } | Call::Sweep => None,
     };
-    of_call.or(match &operation.answer {
+    let told = match &operation.answer {
         Answer::Claimed(Claimed::Acquired(held)) => Some(held.fence.incarnation),
         Answer::Claimed(Claimed::Completed(replay)) => Some(replay.fence.incarnation),
         Answer::Seen(Some(seen)) => Some(seen.record.incarnation),
         _ => None,
-    })
+    };
+    [asked, told.filter(|told| Some(*told) != asked)]
 }
 
 impl End {

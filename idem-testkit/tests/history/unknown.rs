@@ -67,6 +67,24 @@ fn a_claim_may_arrive_after_its_own_repeat_was_released_but_under_a_life_of_its_
     assert_eq!(moments(&bad(old_fence)), [11]);
 }
 
+/// The repeat asks for a life that is over, and is told of the one that its owner began (R5).
+#[test]
+fn a_claim_of_one_life_may_be_told_of_another_that_its_own_late_copy_began() {
+    let first = || vec![first_claim(), call(2, 5, release(1, 1, 1), Answer::Done)];
+    let repeat = || call(4, 6, claim_only(2, fence(1, 1, 1)), acquired(2, 1, 2));
+    let mut late = first();
+    late.insert(1, unknown(1, claim(2, HOUR)));
+    late.push(repeat());
+    good(late.clone());
+    // What it was told of is known from then on.
+    late.push(call(7, 8, complete(3, 1, 2, "done"), Answer::Done));
+    assert_eq!(moments(&bad(late)), [7]);
+    // Nobody else's, and where there was no copy, it began a life that nobody asked for (R2).
+    let mut alone = first();
+    alone.push(repeat());
+    bad(alone);
+}
+
 #[test]
 fn a_claim_that_was_seen_cannot_be_gone_again_by_itself() {
     let window = bad(vec![

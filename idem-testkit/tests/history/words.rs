@@ -32,9 +32,20 @@ pub(crate) fn claim(owner: u8, lease: Duration) -> Call {
 }
 
 pub(crate) fn claim_kept(owner: u8, lease: Duration, retention: Retention) -> Call {
+    let takeover = Takeover::Below { attempts: u32::MAX, younger_than: MAX_DURATION };
+    claim_with(owner, lease, retention, takeover)
+}
+
+/// A claim that takes over this very attempt and never inserts.
+pub(crate) fn claim_only(owner: u8, of: Fence) -> Call {
+    let Fence { incarnation, attempt, .. } = of;
+    let takeover = Takeover::Only { incarnation, attempt, younger_than: None };
+    claim_with(owner, HOUR, Retention::Forever, takeover)
+}
+
+fn claim_with(owner: u8, lease: Duration, retention: Retention, takeover: Takeover) -> Call {
     let of = fence(0, 1, owner);
     let (operation, prints) = (OperationName::new("charge").unwrap(), Fingerprints::new(print()));
-    let takeover = Takeover::Below { attempts: u32::MAX, younger_than: MAX_DURATION };
     let claim =
         Claim::new(&of.scope, &of.key, of.owner, &operation, &prints, lease, retention, takeover);
     Call::Claim((&claim).into())
