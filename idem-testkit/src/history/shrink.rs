@@ -15,6 +15,8 @@ use super::search::{Unexplained, ends};
 pub struct Violation {
     starts: Vec<String>,
     window: Vec<Operation>,
+    /// Left out of the window. None of them explains it either.
+    unanswered: Vec<Operation>,
 }
 
 impl Violation {
@@ -32,6 +34,12 @@ impl fmt::Display for Violation {
         }
         writeln!(f, "and then")?;
         for operation in &self.window {
+            writeln!(f, "  {operation}")?;
+        }
+        if !self.unanswered.is_empty() {
+            writeln!(f, "nor does it help that these, never answered, may have taken effect")?;
+        }
+        for operation in &self.unanswered {
             writeln!(f, "  {operation}")?;
         }
         Ok(())
@@ -56,13 +64,15 @@ pub(super) fn smallest(found: Unexplained<'_>, is_swept: bool) -> Violation {
             break;
         }
     }
+    let mut unanswered = Vec::new();
     // The last ones first: what is left then is what the first ones led to.
     for index in (0..window.len()).rev() {
         if window[index].changed_nothing() || window[index].is_unknown() {
             let mut fewer = window.clone();
             fewer.remove(index);
             if wrong(&fewer) {
-                window = fewer;
+                let left_out = std::mem::replace(&mut window, fewer).remove(index);
+                unanswered.extend(Some(left_out).filter(Operation::is_unknown));
             }
         }
     }
@@ -76,7 +86,8 @@ pub(super) fn smallest(found: Unexplained<'_>, is_swept: bool) -> Violation {
             starts.push(start);
         }
     }
-    Violation { starts, window }
+    unanswered.reverse();
+    Violation { starts, window, unanswered }
 }
 
 fn returns(window: &[Operation]) -> Vec<Duration> {

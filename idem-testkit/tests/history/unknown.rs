@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use idem_core::error::ErrorKind;
-use idem_testkit::history::{Answer, Call, Operation};
+use idem_testkit::history::{Answer, Call, History, Operation, check};
 
 use crate::words::*;
 
@@ -79,6 +79,13 @@ fn a_claim_of_one_life_may_be_told_of_another_that_its_own_late_copy_began() {
     // What it was told of is known from then on.
     late.push(call(7, 8, complete(3, 1, 2, "done"), Answer::Done));
     assert_eq!(moments(&bad(late)), [7]);
+    // What was never answered is shown apart where it explains nothing.
+    let mut other = first();
+    other.insert(1, unknown(3, claim(3, HOUR)));
+    other.push(repeat());
+    let violation = check(&History::new(other)).unwrap_err();
+    assert_eq!(moments(violation.window()), [2, 4]);
+    assert!(violation.to_string().contains("-> unknown"), "{violation}");
     // Nobody else's, and where there was no copy, it began a life that nobody asked for (R2).
     let mut alone = first();
     alone.push(repeat());
