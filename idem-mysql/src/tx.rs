@@ -1,5 +1,7 @@
 //! Local effects: the handler's own rows commit with the record (R19).
 
+mod errors;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -20,6 +22,7 @@ use crate::failure::{self, Fault, Stage};
 use crate::row::Found;
 use crate::session::{self, Done};
 use crate::store::{MysqlStore, Shared};
+use crate::tx::errors::{already, cut_off, ended, lost, slow};
 use crate::via::Via;
 use crate::{claim, outbox, verbs};
 
@@ -372,32 +375,4 @@ impl TransactionalStore for MysqlStore {
         let undone = undone.await.map_err(|_| slow(verb))?;
         undone.map_err(|error| failure::error(verb, Stage::Inside, error))
     }
-}
-
-fn slow(verb: Verb) -> StoreError {
-    let detail = "the server did not answer in time; nothing of the transaction is committed";
-    StoreError::new(ErrorKind::NotApplied, verb, detail)
-}
-
-fn cut_off(verb: Verb) -> StoreError {
-    let detail = "a call in the transaction was cut off; nothing of it is committed";
-    StoreError::new(ErrorKind::NotApplied, verb, detail)
-}
-
-fn lost(verb: Verb) -> StoreError {
-    let detail = "the transaction was rolled back, by a deadlock or a statement of the handler's; \
-                  nothing of it is committed";
-    StoreError::new(ErrorKind::NotApplied, verb, detail)
-}
-
-/// Rolled back by a deadlock that the handler passed over, or committed by a statement of its.
-fn ended(verb: Verb) -> StoreError {
-    let detail = "the transaction was ended before its commit, by a deadlock or a statement that \
-                  commits by itself";
-    StoreError::new(ErrorKind::OutcomeUnknown, verb, detail)
-}
-
-fn already(verb: Verb) -> StoreError {
-    let detail = "this was committed before, so the transaction must roll back";
-    StoreError::new(ErrorKind::AlreadyApplied, verb, detail)
 }
